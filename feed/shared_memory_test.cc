@@ -83,7 +83,8 @@ std::unique_ptr<FeedReceiver> StartNode(int64_t budget_bytes, bool shared_memory
   auto receiver = FeedReceiver::Start({.node_name = "worker:0",
                                        .nonce = kNonce,
                                        .budget_bytes = budget_bytes,
-                                       .shared_memory = shared_memory});
+                                       .shared_memory = shared_memory,
+                                       .shared_min_bytes = 1});
   EXPECT_THAT(receiver, IsOk());
   return *std::move(receiver);
 }
@@ -279,6 +280,63 @@ TEST(SharedMemoryTest, RoomOfSessionsThatEndIsUsedAgain) {
   }
 }
 
+// Answers each row with itself until the feed ends.
+void Echo(DataFeed& feed) {
+  while (!feed.ShouldStop()) {
+    const absl::StatusOr<Batch> batch = feed.NextBatch(kRows);
+    ASSERT_THAT(batch, IsOk());
+    if (batch->empty()) return;
+    ASSERT_THAT(feed.BatchResults(batch->record_batch()), IsOk());
+  }
+}
+
+// Results that are kept as long as the feeder likes, and room that serves one session after another
+// however these end.
+TEST(SharedMemoryTest, ResultsComeBackAsTheyWereGiven) {
+  const auto node = StartNode(2 * kMiB);
+  const auto feed = *node->GetDataFeed({.train_mode = false});
+  const auto feeder = StartFeeder();
+  Thread program("program", [&] { Echo(*feed); });
+  const auto end_feeds = absl::MakeCleanup([&] { node->EndAllFeeds(); });
+  for (int i = 0; i < 30; ++i) {
+    const auto session =
+        *feeder->OpenSession(TargetOf(node->endpoints()),
+                             {.feed_id = absl::StrCat("f", i), .mode = FeedMode::kInference});
+    const int64_t goal = feeder->stats().results_placed + 5;
+    std::vector<RecordBatch> kept;
+    int64_t row = 0;
+    while (feeder->stats().results_placed < goal) {
+      ASSERT_LT(row, 1000 * kRows) << "no result of session " << i << " is placed";
+      ASSERT_THAT(session->Send(Rows(row)), IsOk());
+      absl::StatusOr<std::optional<RecordBatch>> result = session->NextResult();
+      ASSERT_TRUE(result.ok() && result->has_value()) << result.status();
+      kept.push_back(**std::move(result));
+      row += kRows;
+    }
+    if (i % 3 == 0) {
+      session->Abort(absl::CancelledError("enough"));
+    } else {
+      // Of the last ones none is taken until all are done.
+      for (int k = 0; k < 3; ++k, row += kRows) ASSERT_THAT(session->Send(Rows(row)), IsOk());
+      ASSERT_THAT(session->Finish(row), IsOk());
+      if (i % 3 == 1) ASSERT_THAT(session->WaitDone(), IsOk());
+      while (true) {
+        absl::StatusOr<std::optional<RecordBatch>> result = session->NextResult();
+        ASSERT_THAT(result, IsOk());
+        if (!result->has_value()) break;
+        kept.push_back(**std::move(result));
+      }
+    }
+    int64_t first = 0;
+    for (RecordBatch& result : kept) {
+      const int64_t rows = result.num_rows();
+      ASSERT_TRUE(Holds(*Batch::Create(std::move(result)), first));
+      first += rows;
+    }
+    EXPECT_EQ(first, row);
+  }
+}
+
 // ---------------------------------------------------------------------- Processes that are killed
 
 // How often each side is killed; `--kills` changes it.
@@ -296,15 +354,16 @@ int FeedForEver(const std::string& argument) {
   }
 }
 
-// `--node`: reads until it is killed.
-int ReadForEver() {
+// `--node`: reads until it is killed; `--echo`: and answers.
+int ReadForEver(bool echo) {
   const auto node = StartNode(2 * kMiB);
-  const auto feed = *node->GetDataFeed();
+  const auto feed = *node->GetDataFeed({.train_mode = !echo});
   const FeedEndpoints& endpoints = node->endpoints();
   std::cout << "at " << endpoints.ipc << "," << endpoints.tcp << "," << endpoints.key << std::endl;
-  while (feed->NextBatch(kRows).ok()) {
+  while (true) {
+    const absl::StatusOr<Batch> batch = feed->NextBatch(kRows);
+    if (!batch.ok() || (echo && !feed->BatchResults(batch->record_batch()).ok())) return 1;
   }
-  return 1;
 }
 
 constexpr char kSelf[] = "/proc/self/exe";
@@ -318,9 +377,12 @@ int Cannot(absl::string_view what) {
   return 0;
 }
 
-// `--nobody`: feeds as another user.
+// `--nobody`: feeds as another user or, in a sandbox that has no other, without the rights over the
+// node that root has.
 int FeedAsNobody(const std::string& argument) {
-  if (setresuid(kNobody, kNobody, kNobody) != 0) return Cannot("become another user");
+  if (setresuid(kNobody, kNobody, kNobody) != 0 && unshare(CLONE_NEWUSER) != 0) {
+    return Cannot("become another user");
+  }
   std::cout << "feeds" << std::endl;
   return FeedForEver(argument);
 }
@@ -365,14 +427,17 @@ std::optional<std::string> WhyNotShared(const std::string& how) {
 }
 
 TEST(SharedMemoryTest, AnotherUsersRowsComeThroughTheSocketAndTheNodeSaysWhy) {
+  // To one without these rights it is as if this process were another user's.
+  ASSERT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
+  const auto restore = absl::MakeCleanup([] { prctl(PR_SET_DUMPABLE, 1); });
   const std::optional<std::string> why = WhyNotShared("nobody");
-  if (!why.has_value()) GTEST_SKIP() << "only root can become another user";
+  if (!why.has_value()) GTEST_SKIP() << "no other user can be had here";
   EXPECT_THAT(*why, HasSubstr("may not be opened: the node runs as another user"));
 }
 
 TEST(SharedMemoryTest, AnotherContainersRowsComeThroughTheSocketAndTheNodeSaysWhy) {
   const std::optional<std::string> why = WhyNotShared("elsewhere");
-  if (!why.has_value()) GTEST_SKIP() << "only root can make a PID namespace";
+  if (!why.has_value()) GTEST_SKIP() << "no PID namespace can be had here";
   EXPECT_THAT(*why, HasSubstr("the node runs in another PID namespace"));
 }
 
@@ -394,11 +459,14 @@ TEST(SharedMemoryTest, KilledFeedersLoseNoRowThatCameAndLeaveNothing) {
     if (early) absl::SleepFor(absl::Milliseconds(round * 7 % 100));
     const int64_t placed = node->stats().queues[0].batches_placed + 3 + round % 7;
     int64_t row = 0;
-    while (!early && node->stats().queues[0].batches_placed < placed) {
+    // What is kept has to lie there: before it come rows that had no room yet.
+    bool keeps = round % 10 != 0;
+    while (!early && (!keeps || node->stats().queues[0].batches_placed < placed)) {
       absl::StatusOr<Batch> batch = feed->NextBatch(kRows);
       ASSERT_THAT(batch, IsOk());
       ASSERT_TRUE(Holds(*batch, row));
       if (round % 10 == 0) {
+        keeps = LiesInSegment(batch->column<int64_t>("id").data());
         kept = {*std::move(batch)};
         first_kept = row;
       }
@@ -442,13 +510,48 @@ TEST(SharedMemoryTest, KilledNodesBreakTheirSessionsAndLeaveNothing) {
   EXPECT_TRUE(Eventually([&] { return MappedSegments() == 0 && OpenDescriptors() <= before; }));
 }
 
+// In the middle of results that come through memory of theirs.
+TEST(SharedMemoryTest, KilledNodesBreakInferenceAndLeaveNothing) {
+  const auto feeder = StartFeeder();
+  const int before = OpenDescriptors();
+  for (int round = 0; round < kills; ++round) {
+    auto child = ChildProcess::Start({kSelf, "--echo"});
+    ASSERT_THAT(child, IsOk());
+    const absl::StatusOr<std::string> line = (*child)->WaitForLine("at ", absl::Seconds(60));
+    ASSERT_THAT(line, IsOk());
+    const std::vector<std::string> words = absl::StrSplit(line->substr(3), ',');
+    const auto session =
+        *feeder->OpenSession(TargetOf({.tcp = words[1], .ipc = words[0], .key = words[2]}),
+                             {.feed_id = "f1", .mode = FeedMode::kInference});
+    const int64_t goal = feeder->stats().results_placed + 1 + round % 7;
+    int64_t row = 0;
+    for (int64_t sent = 0;; sent += kRows) {
+      if (!session->Send(Rows(sent)).ok()) break;
+      if (feeder->stats().results_placed >= goal) (*child)->Kill(SIGKILL);
+      // Every third leaves some where they are.
+      if (round % 3 == 0 && sent % (4 * kRows) != 0) continue;
+      absl::StatusOr<std::optional<RecordBatch>> result = session->NextResult();
+      if (!result.ok()) break;
+      ASSERT_TRUE(result->has_value());
+      const int64_t rows = (*result)->num_rows();
+      ASSERT_TRUE(Holds(*Batch::Create(**std::move(result)), row));
+      row += rows;
+    }
+    EXPECT_EQ(session->state().end, SessionEnd::kBroken) << session->state().status;
+    ASSERT_THAT((*child)->Wait(absl::Seconds(60)), IsOk());
+  }
+  EXPECT_TRUE(Eventually([&] { return MappedSegments() == 0 && OpenDescriptors() <= before; }));
+}
+
 }  // namespace
 }  // namespace millrace
 
 int main(int argc, char** argv) {
   const std::string argument = argc > 1 ? argv[1] : "";
   if (argument.rfind("--feeder=", 0) == 0) return millrace::FeedForEver(argument.substr(9));
-  if (argument == "--node") return millrace::ReadForEver();
+  if (argument == "--node" || argument == "--echo") {
+    return millrace::ReadForEver(/*echo=*/argument == "--echo");
+  }
   if (argument.rfind("--nobody=", 0) == 0) return millrace::FeedAsNobody(argument.substr(9));
   if (argument.rfind("--elsewhere=", 0) == 0) {
     return millrace::FeedFromElsewhere(argument.substr(12));

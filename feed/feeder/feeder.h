@@ -59,6 +59,7 @@ struct FeederStats {
   int64_t bytes_sent = 0;        // of batches
   int64_t batches_placed = 0;    // of them, through shared memory
   int64_t results_received = 0;  // RESULT frames
+  int64_t results_placed = 0;    // of them, through shared memory
   int64_t bad_frames = 0;        // each of which poisoned its sender
   int64_t dropped_frames = 0;    // from poisoned senders
 };

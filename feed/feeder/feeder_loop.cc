@@ -1,6 +1,7 @@
 #include "feed/feeder/feeder_loop.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
+#include "feed/arrow/buffer.h"
 #include "feed/feeder/reply_dispatch.h"
 #include "feed/wire/curve.h"
 #include "millrace/status_macros.h"
@@ -304,6 +306,7 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
     return entry.session->socket_side().OnRoom({.offset = frame.offset, .length = frame.length},
                                                entry.connection->segment);
   }
+  if (header->type == FrameType::kPlacedResult) return ReadPlacedResult(entry, parts[1].view());
   if (header->type == FrameType::kResult)
     Count([](FeederStats& stats) { ++stats.results_received; });
   return DispatchReply(*entry.session, *header, parts);
@@ -330,6 +333,35 @@ absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
   }
   entry.session->socket_side().OnSegment(absl::OkStatus());
   return absl::OkStatus();
+}
+
+// The body is copied now: nobody can change it once it is checked, the program may keep it, and its
+// room is the node's again as soon as the session says so.
+absl::Status FeederLoop::ReadPlacedResult(Entry& entry, absl::string_view metadata) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlacedPrefix placed, DecodePlacedPrefix(metadata));
+  if (entry.segment == nullptr && entry.connection != nullptr) {
+    entry.segment = entry.connection->segment;
+  }
+  const bool fits = placed.length <= kMaxBatchBytes;
+  const Room room{.offset = placed.offset, .length = fits ? AlignRoom(placed.length) : 0};
+  if (entry.segment == nullptr || !entry.segment->Holds(room)) {
+    return absl::InvalidArgumentError(absl::StrCat("a result of ", placed.length, " bytes at ",
+                                                   placed.offset, ", which is in no segment"));
+  }
+  std::vector<std::shared_ptr<const void>> owner;
+  uint8_t* const body = NewUnsetBuffer(placed.length, &owner);
+  std::memcpy(body, entry.segment->data(room), static_cast<size_t>(placed.length));
+  metadata.remove_prefix(kPlacedPrefixSize);
+  MILLRACE_ASSIGN_OR_RETURN(const BatchPrefix prefix, DecodeBatchPrefix(metadata));
+  Count([](FeederStats& stats) {
+    ++stats.results_received;
+    ++stats.results_placed;
+  });
+  SessionSocketSide& side = entry.session->socket_side();
+  side.OnPlacedResult();
+  return side.OnResult(
+      prefix, std::string(metadata.substr(kBatchPrefixSize)),
+      {{.data = body, .size = static_cast<size_t>(placed.length), .owner = std::move(owner[0])}});
 }
 
 void FeederLoop::AnswerForeign(absl::string_view principal, absl::string_view header,

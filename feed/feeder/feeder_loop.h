@@ -81,6 +81,8 @@ class FeederLoop {
   struct Entry {
     std::shared_ptr<FeedSession> session;
     Connection* connection = nullptr;  // nullptr once it is lost
+    // Of the connection, once a result came through it: what came before the loss is read.
+    std::shared_ptr<FeederSegment> segment;
     uint64_t in_seq = 0;
     // Of the connection its last reply came over, and to which reply socket.
     int reply_fd = -1;
@@ -145,6 +147,8 @@ class FeederLoop {
                            std::vector<ZmqMessage>& parts);
   // SEGMENT.
   absl::Status OpenSegment(Entry& entry, const SegmentFrame& frame);
+  // PLACED_RESULT.
+  absl::Status ReadPlacedResult(Entry& entry, absl::string_view metadata);
   void AnswerForeign(absl::string_view principal, absl::string_view header,
                      const absl::Status& status);
   void Poison(absl::string_view principal, const absl::Status& reason);

@@ -1,7 +1,6 @@
 #include "feed/feeder/feeder_session.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,16 +24,10 @@ int64_t FrameBytes(const EncodedBatch& encoded) {
   return static_cast<int64_t>(kBatchPrefixSize + encoded.byte_size());
 }
 
-// Of the body in one piece: each part begins at a multiple of 8.
-int64_t BodyBytes(const EncodedBatch& encoded) {
-  size_t bytes = 0;
-  for (const BodyPart& part : encoded.parts) bytes = ((bytes + 7) & ~size_t{7}) + part.size;
-  return static_cast<int64_t>(bytes);
-}
-
 // What it costs as PLACED: up to 7 bytes a part more than as BATCH.
 int64_t PlacedBytes(const EncodedBatch& encoded) {
-  return static_cast<int64_t>(kBatchPrefixSize + encoded.metadata.size()) + BodyBytes(encoded);
+  return static_cast<int64_t>(kBatchPrefixSize + encoded.metadata.size()) +
+         static_cast<int64_t>(encoded.body_size());
 }
 
 }  // namespace
@@ -313,7 +306,7 @@ void FeedSession::SendFrame(FrameType type, const std::string& metadata, std::ve
 
 std::optional<Room> FeedSession::PlaceBody(const PreparedBatch& batch) {
   if (segment_ == nullptr || link_ == nullptr) return std::nullopt;
-  const int64_t bytes = BodyBytes(batch.encoded);
+  const int64_t bytes = static_cast<int64_t>(batch.encoded.body_size());
   const int64_t cost = PlacedBytes(batch.encoded);
   if (bytes < std::max<int64_t>(shared_min_bytes_, 1) || cost > kMaxBatchBytes ||
       sent_bytes_ + cost > limit_) {
@@ -321,13 +314,7 @@ std::optional<Room> FeedSession::PlaceBody(const PreparedBatch& batch) {
   }
   const std::optional<Room> room = rooms_.Place(bytes);
   if (!room.has_value()) return std::nullopt;
-  uint8_t* const body = segment_->data(*room);
-  size_t at = 0;
-  for (const BodyPart& part : batch.encoded.parts) {
-    at = (at + 7) & ~size_t{7};
-    std::memcpy(body + at, part.data, part.size);
-    at += part.size;
-  }
+  batch.encoded.CopyBody(segment_->data(*room));
   return room;
 }
 
@@ -443,12 +430,14 @@ bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
     results_.clear();
     unread_bytes_ = 0;
   }
-  // Who had room says when nothing is written any more, however the session ended.
-  const bool vacates = segment_ != nullptr && !state_.end_row.has_value();
+  // Who had room says when nothing is written any more, however the session ended; and who was sent
+  // results that lie there, when none is looked at any more.
+  const bool vacates = (segment_ != nullptr && !state_.end_row.has_value()) || has_placed_results_;
   if (end == SessionEnd::kAborted || end == SessionEnd::kBadPeer ||
       end == SessionEnd::kUnanswered || vacates) {
+    const absl::Status why = status.ok() ? absl::CancelledError("every result is here") : status;
     SendFrame(FrameType::kAbort,
-              EncodeError({.code = status.code(), .message = std::string(status.message())}), {});
+              EncodeError({.code = why.code(), .message = std::string(why.message())}), {});
   }
   link_.reset();
   segment_.reset();

@@ -229,6 +229,7 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   [[nodiscard]] absl::Status OnSchema(absl::string_view metadata) override;
   [[nodiscard]] absl::Status OnResult(const BatchPrefix& prefix, std::string message,
                                       std::vector<BodyPart> parts) override;
+  void OnPlacedResult() override;
   void OnDone(const DoneFrame& frame) override;
   bool OnEnd(SessionEnd end, const absl::Status& status) override;
   void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) override;
@@ -298,7 +299,8 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   bool awaits_segment_ ABSL_GUARDED_BY(mu_) = false;
   std::shared_ptr<FeederSegment> segment_ ABSL_GUARDED_BY(mu_);  // once there was room in it
   RoomQueue rooms_ ABSL_GUARDED_BY(mu_);
-  std::optional<Schema> schema_ ABSL_GUARDED_BY(mu_);  // of what is sent, once SCHEMA went out
+  bool has_placed_results_ ABSL_GUARDED_BY(mu_) = false;  // the node waits to hear of the end
+  std::optional<Schema> schema_ ABSL_GUARDED_BY(mu_);     // of what is sent, once SCHEMA went out
   // Results, not yet decoded: returned_rows ends the last of them.
   std::deque<PendingResult> results_ ABSL_GUARDED_BY(mu_);
   int64_t unread_bytes_ ABSL_GUARDED_BY(mu_) = 0;

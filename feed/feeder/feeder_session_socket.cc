@@ -107,7 +107,8 @@ void FeedSession::OnSegment(const absl::Status& opened) {
   MutexLock lock(&mu_);
   if (state_.end != SessionEnd::kOpen) return;
   awaits_segment_ = false;
-  SendFrame(FrameType::kMapped, EncodeMapped({.reason = std::string(opened.message())}), {},
+  SendFrame(FrameType::kMapped,
+            EncodeMapped({.reason = std::string(opened.message()), .results = opened.ok()}), {},
             kFrameFlagOptional);
 }
 
@@ -256,6 +257,11 @@ absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string messag
   if (out_of_order) MILLRACE_LOG(WARNING) << state().status.message();
   NotifyChange();
   return absl::OkStatus();
+}
+
+void FeedSession::OnPlacedResult() {
+  MutexLock lock(&mu_);
+  if (state_.end == SessionEnd::kOpen) has_placed_results_ = true;
 }
 
 void FeedSession::OnDone(const DoneFrame& frame) {

@@ -13,12 +13,14 @@
 #include "core/base/status_matchers.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/feeder.h"
+#include "feed/ipc/ipc.h"
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
 #include "feed/source/id_source.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {
@@ -126,6 +128,73 @@ TEST_F(FeederSharedTest, RowsLieWhereTheNodeGrantedRoom) {
   node.Post([](Session& session) { session.Error(absl::NotFoundError("no such queue")); });
   EXPECT_TRUE(node.WaitFor(
       [](const std::vector<Event>& events) { return events.back().type == FrameType::kAbort; }));
+}
+
+// The bytes of a result that lies there.
+std::string PlacedResult(Room body, const RecordBatch& rows, int64_t first_row) {
+  return EncodePlacedPrefix({.offset = body.offset, .length = body.length}) +
+         EncodeBatchPrefix({.first_row = first_row, .rows = rows.num_rows()}) +
+         EncodeBatch(rows)->metadata;
+}
+
+TEST_F(FeederSharedTest, ResultsAreTakenFromWhereTheNodeHasPutThem) {
+  const std::shared_ptr<ResultRoom> room = segment_->TakeForResult(80);
+  FakeFeedNode node("worker:1", [&](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) SendSegment(session, segment_->name());
+    if (type == FrameType::kMapped) session.CreditAll();
+    if (type != FrameType::kBatch) return;
+    session.Result(Ids(100, 10), 0);
+    const RecordBatch rows = Ids(110, 10);
+    EncodeBatch(rows)->CopyBody(room->data());
+    session.Frame({.type = FrameType::kPlacedResult},
+                  PlacedResult({room->room().offset, 80}, rows, 10));
+  });
+  const auto session = *feeder_->OpenSession(
+      node.target(), {.feed_id = "f1", .queue = "input", .mode = FeedMode::kInference});
+  ASSERT_THAT(session->Send(Ids(0, 30)), IsOk());
+  for (int64_t first = 0; first < 20; first += 10) {
+    const absl::StatusOr<std::optional<RecordBatch>> result = session->NextResult();
+    ASSERT_TRUE(result.ok() && result->has_value()) << result.status();
+    if (first == 10) std::memset(room->data(), 0, 80);  // it is a copy
+    EXPECT_TRUE((*result)->Equals(Ids(100 + first, 10)));
+  }
+  EXPECT_EQ(feeder_->stats().results_placed, 1);
+  // However it ends, the node hears that nothing is read there any more.
+  ASSERT_THAT(session->Finish(30), IsOk());
+  node.Post([](Session& at) {
+    at.Result(Ids(120, 10), 20);
+    at.Done(30, 30);
+  });
+  ASSERT_TRUE(node.WaitFor(
+      [](const std::vector<Event>& events) { return events.back().type == FrameType::kAbort; }));
+  const absl::StatusOr<std::optional<RecordBatch>> last = session->NextResult();
+  ASSERT_TRUE(last.ok() && last->has_value()) << last.status();
+  EXPECT_TRUE((*last)->Equals(Ids(120, 10)));
+  EXPECT_EQ(session->state().end, SessionEnd::kDone);
+}
+
+TEST_F(FeederSharedTest, AResultOutsideOfTheSegmentIsABadFrame) {
+  for (const Room& body : std::vector<Room>{{0, 80},
+                                            {4096, 0},
+                                            {4097, 80},
+                                            {kSegmentBytes + 4096 - 64, 80},
+                                            {4096, kSegmentBytes + 1},
+                                            {4096, INT64_MAX},
+                                            {INT64_MAX - 63, 80}}) {
+    feeder_ = *Feeder::Start({.shared_memory = true, .shared_min_bytes = 1});
+    ExpectBadPeer(
+        [&](Session& session, FrameType) {
+          SendSegment(session, segment_->name());
+          session.Frame({.type = FrameType::kPlacedResult}, PlacedResult(body, Ids(0, 10), 0));
+        },
+        "which is in no segment");
+  }
+  feeder_ = *Feeder::Start({.shared_memory = false});
+  ExpectBadPeer(
+      [&](Session& session, FrameType) {
+        session.Frame({.type = FrameType::kPlacedResult}, PlacedResult({4096, 80}, Ids(0, 10), 0));
+      },
+      "which is in no segment");
 }
 
 TEST_F(FeederSharedTest, RoomOutsideOfTheSegmentIsABadFrame) {

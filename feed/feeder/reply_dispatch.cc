@@ -78,6 +78,7 @@ absl::Status DispatchReply(FeedSession& session, const FrameHeader& header,
     case FrameType::kPlaced:
     case FrameType::kSegment:
     case FrameType::kRoom:
+    case FrameType::kPlacedResult:
       break;
   }
   return absl::InvalidArgumentError(

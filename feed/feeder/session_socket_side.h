@@ -45,6 +45,8 @@ class SessionSocketSide {
   // `message` is the metadata behind the prefix.
   [[nodiscard]] virtual absl::Status OnResult(const BatchPrefix& prefix, std::string message,
                                               std::vector<BodyPart> parts) = 0;
+  // The result that OnResult() is told of next has lain in the segment.
+  virtual void OnPlacedResult() = 0;
   // Ends the session as kDone or kRevoked, or as kBadPeer if rows are missing.
   virtual void OnDone(const DoneFrame& frame) = 0;
   // Ends it otherwise. Returns false if it has ended already.

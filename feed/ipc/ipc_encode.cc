@@ -201,6 +201,21 @@ size_t EncodedBatch::byte_size() const {
   return bytes;
 }
 
+size_t EncodedBatch::body_size() const {
+  size_t bytes = 0;
+  for (const BodyPart& part : parts) bytes = RoundUp8(bytes) + part.size;
+  return bytes;
+}
+
+void EncodedBatch::CopyBody(uint8_t* to) const {
+  size_t at = 0;
+  for (const BodyPart& part : parts) {
+    at = RoundUp8(at);
+    std::memcpy(to + at, part.data, part.size);
+    at += part.size;
+  }
+}
+
 absl::StatusOr<EncodedBatch> EncodeBatch(const RecordBatch& batch) {
   if (batch.num_rows() < 1 || batch.num_rows() > kMaxBatchRows) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -1,5 +1,6 @@
 #include "feed/receiver/data_feed.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "feed/ipc/ipc.h"
+#include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "millrace/status_macros.h"
 
@@ -19,6 +21,8 @@ namespace {
 // A RESULT is at most about as large, unless one row is larger: a feeder's credit may be exceeded
 // by one.
 constexpr int64_t kMaxResultBytes = int64_t{4} << 20;
+// One in shared memory, of a single row, would take the room of many if it were larger.
+constexpr int64_t kMaxPlacedBytes = int64_t{64} << 20;
 
 FeedMode ModeOf(const DataFeedOptions& options) {
   return options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
@@ -189,15 +193,15 @@ absl::Status DataFeedImpl::BatchResults(const RecordBatch& results) {
                             core_->PlaceResults(queue_, results.num_rows()));
   if (place.session == nullptr) return absl::OkStatus();
   const RecordBatch wanted = results.Slice(place.skip, results.num_rows() - place.skip);
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<OutgoingFrame> frames,
-                            EncodeResults(wanted, place.session.get(), place.first_row));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<OutgoingFrame> frames, EncodeResults(wanted, place));
   core_->AddResults(queue_, place.session, wanted.num_rows(), std::move(frames));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<OutgoingFrame>> DataFeedImpl::EncodeResults(const RecordBatch& results,
-                                                                       ReceiveSession* session,
-                                                                       int64_t row) {
+absl::StatusOr<std::vector<OutgoingFrame>> DataFeedImpl::EncodeResults(
+    const RecordBatch& results, const ReceiveQueue::ResultPlace& place) {
+  const std::shared_ptr<ReceiveSession>& session = place.session;
+  int64_t row = place.first_row;
   std::vector<OutgoingFrame> frames;
   // Only BatchResults touches result_schema. Everything else is the core's, under its lock:
   // NextBatch may be giving the same rows up.
@@ -218,11 +222,27 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeedImpl::EncodeResults(const Rec
           core_->node_name(), ": the result for row ", row, " of ", session->PartitionName(),
           " takes ", bytes, " bytes, and a result is at most ", kMaxBatchBytes));
     }
-    frames.push_back({.header = {.type = FrameType::kResult},
-                      .metadata = EncodeBatchPrefix({.first_row = row, .rows = piece.num_rows()}) +
-                                  encoded.metadata,
-                      .body = std::move(encoded.parts)});
+    std::string metadata =
+        EncodeBatchPrefix({.first_row = row, .rows = piece.num_rows()}) + encoded.metadata;
     row += piece.num_rows();
+    const auto body_bytes = static_cast<int64_t>(encoded.body_size());
+    std::shared_ptr<ResultRoom> room;
+    const bool fits = body_bytes >= std::max<int64_t>(1, core_->shared_min_bytes()) &&
+                      body_bytes <= kMaxPlacedBytes;
+    if (place.segment != nullptr && fits) room = place.segment->TakeForResult(body_bytes);
+    if (room == nullptr) {
+      frames.push_back({.header = {.type = FrameType::kResult},
+                        .metadata = std::move(metadata),
+                        .body = std::move(encoded.parts)});
+      continue;
+    }
+    encoded.CopyBody(room->data());
+    frames.push_back(
+        {.header = {.type = FrameType::kPlacedResult},
+         .metadata =
+             EncodePlacedPrefix({.offset = room->room().offset, .length = body_bytes}) + metadata,
+         .body_bytes = static_cast<int64_t>(metadata.size()) + body_bytes,
+         .room = std::move(room)});
   }
   return frames;
 }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "feed/arrow/batch_layout.h"
+#include "feed/receiver/receive_queue.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/receiver_core.h"
 #include "millrace/batch.h"
@@ -59,10 +60,9 @@ class DataFeedImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_.mu);
   // What the last NextBatch returned has been used.
   void UseLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_.mu);
-  // For the rows of the session's partition from `row` on.
-  [[nodiscard]] absl::StatusOr<std::vector<OutgoingFrame>> EncodeResults(const RecordBatch& results,
-                                                                         ReceiveSession* session,
-                                                                         int64_t row)
+  // For the rows that `place` says.
+  [[nodiscard]] absl::StatusOr<std::vector<OutgoingFrame>> EncodeResults(
+      const RecordBatch& results, const ReceiveQueue::ResultPlace& place)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_.results_mu);
 
   const std::shared_ptr<ReceiverCore> core_;

@@ -39,6 +39,7 @@
 #include "feed/receiver/equal_steps.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/used_rows.h"
+#include "feed/segment/segment.h"
 #include "millrace/data_feed.h"
 
 namespace millrace {
@@ -141,6 +142,8 @@ class ReceiveQueue {
     int64_t skip = 0;
     SessionPtr session;
     int64_t first_row = 0;  // of the session's partition: what the first of them answers
+    // Where bodies may be put, set by ReceiverCore; nullptr: nowhere.
+    std::shared_ptr<NodeSegment> segment;
   };
   [[nodiscard]] absl::StatusOr<ResultPlace> PlaceResults(int64_t rows);
   // The results that PlaceResults gave a place to are in session->results.

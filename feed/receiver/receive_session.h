@@ -39,7 +39,8 @@ struct OutgoingFrame {
   FrameHeader header;
   std::string metadata;
   std::vector<BodyPart> body;
-  int64_t body_bytes = 0;  // RESULT: what it takes of the feeder's credit
+  int64_t body_bytes = 0;            // RESULT, PLACED_RESULT: what it takes of the feeder's credit
+  std::shared_ptr<ResultRoom> room;  // PLACED_RESULT: where its body lies
 };
 
 // The rows of one BATCH.

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
                             .nonce = options.nonce,
                             .queues = options.queues,
                             .budget_bytes = options.budget_bytes,
+                            .shared_min_bytes = options.shared_min_bytes,
                             .clock = options.clock,
                             .tell_rows = options.tell_rows},
       [server] {

@@ -51,6 +51,8 @@ struct FeedReceiverOptions {
   // Let feeders of this host that can do so write into memory of this process, budget_bytes of it
   // at most (docs/feed_protocol.md, section 10).
   bool shared_memory = true;
+  // Results of at least so many bytes of body come to them in the same way.
+  int64_t shared_min_bytes = int64_t{32} << 10;
   // As ReceiverCore::Options'.
   std::function<void(const ReceiverRows&)> tell_rows;
 };

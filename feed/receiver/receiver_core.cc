@@ -132,7 +132,12 @@ absl::Status ReceiverCore::Block(const SessionPtr& session, int64_t needed) {
 
 absl::Status ReceiverCore::RaiseResultLimit(const SessionPtr& session, int64_t limit) {
   MutexLock lock(&mu_);
-  return SlotOf(*session)->queue.RaiseResultLimit(session.get(), limit);
+  MILLRACE_RETURN_IF_ERROR(SlotOf(*session)->queue.RaiseResultLimit(session.get(), limit));
+  // The feeder looks no more at what it has made room behind.
+  if (const auto& segment = session->shared.segment; segment != nullptr) {
+    segment->TakeBack(session->id, limit - session->open.result_limit);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReceiverCore::Mapped(const SessionPtr& session, const MappedFrame& mapped) {
@@ -142,6 +147,7 @@ absl::Status ReceiverCore::Mapped(const SessionPtr& session, const MappedFrame& 
     return absl::InvalidArgumentError("MAPPED without SEGMENT, or twice");
   }
   session->shared.mapped = mapped.reason.empty();
+  session->shared.results = mapped.results;
   if (!session->shared.mapped) {
     why_not_shared_ =
         absl::StrCat(session->principal, ": ", Ellipsize(EscapeControls(mapped.reason), 200));
@@ -346,6 +352,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     std::vector<SessionPtr> ended = slot->queue.TakeEnded();
     for (const SessionPtr& session : ended) {
       CollectEnded(slot.get(), session.get(), now, &turn);
+      session->results.clear();  // what is left nobody waits for, and the program may hold it long
       if (--sessions_of_principal_[session->principal] == 0) {
         sessions_of_principal_.erase(session->principal);
       }
@@ -419,13 +426,14 @@ void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Durati
 void ReceiverCore::CollectResults(ReceiveSession* session, Turn* turn) {
   while (!session->results.empty()) {
     OutgoingFrame& result = session->results.front();
-    const bool counts = result.header.type == FrameType::kResult;
+    const bool counts = result.header.type != FrameType::kSchema;
     if (counts && session->result_sent_bytes >= session->result_limit) return;
     session->result_sent_bytes += result.body_bytes;
     session->result_unsent_bytes -= result.body_bytes;
     result.link = session->link;
     result.header.session = session->id;
     result.header.seq = session->next_seq++;
+    if (result.room != nullptr) result.room->Lend(session->id, session->result_sent_bytes);
     turn->frames.push_back(std::move(result));
     session->results.pop_front();
   }

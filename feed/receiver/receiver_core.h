@@ -68,7 +68,8 @@ class ReceiverCore {
     std::string nonce;
     std::vector<std::string> queues;  // names, at least one
     int64_t budget_bytes = 0;
-    Clock* clock = nullptr;  // not owned
+    int64_t shared_min_bytes = 0;  // of a result's body that goes through shared memory
+    Clock* clock = nullptr;        // not owned
     // Tells the coordinator what this node has where all ranks get equally many batches. Called
     // with the core's lock held: must not block, nor call back. May be null where there is no such
     // queue.
@@ -173,6 +174,7 @@ class ReceiverCore {
 
   [[nodiscard]] FeedReceiverStats stats();
   [[nodiscard]] const std::string& node_name() const { return options_.node_name; }
+  [[nodiscard]] int64_t shared_min_bytes() const { return options_.shared_min_bytes; }
   // Makes the socket thread look.
   void Wake() { wake_(); }
 

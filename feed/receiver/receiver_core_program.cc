@@ -173,6 +173,9 @@ absl::StatusOr<ReceiveQueue::ResultPlace> ReceiverCore::PlaceResults(size_t queu
     MutexLock lock(&mu_);
     MILLRACE_RETURN_IF_ERROR(broken_);
     place = slots_[queue]->queue.PlaceResults(rows);
+    if (place.ok() && place->session != nullptr && place->session->shared.results) {
+      place->segment = place->session->shared.segment;
+    }
     Refill(slots_[queue].get());
   }
   if (!place.ok()) wake_();
@@ -193,8 +196,8 @@ void ReceiverCore::AddResults(size_t queue, const SessionPtr& session, int64_t r
         for (const BodyPart& part : frame.body) {
           frame.body_bytes += static_cast<int64_t>(part.size);
         }
-        session->result_unsent_bytes += frame.body_bytes;
       }
+      session->result_unsent_bytes += frame.body_bytes;
       session->results.push_back(std::move(frame));
     }
     slots_[queue]->queue.ResultsAdded(session, rows);

@@ -115,7 +115,7 @@ absl::Status ReceiverLoop::HandleAbort(Sessions::iterator it, absl::string_view 
                   [&](const PendingOpen& open) { return open.session == id; });
   }
   if (session.core == nullptr) sessions_.erase(it);
-  segments_.Vacate(connection, id);
+  segments_.Leave(connection, id);
   return absl::OkStatus();
 }
 
@@ -136,7 +136,7 @@ absl::Status ReceiverLoop::HandleInSession(Sessions::iterator it, FrameType type
   if (type == FrameType::kMapped) {
     MILLRACE_ASSIGN_OR_RETURN(const MappedFrame mapped, DecodeMapped(metadata));
     MILLRACE_RETURN_IF_ERROR(core_->Mapped(session.core, mapped));
-    segments_.OnMapped(session.connection, mapped.reason.empty());
+    segments_.OnMapped(session.connection, mapped);
     return absl::OkStatus();
   }
   if (type == FrameType::kBlocked) {
@@ -163,10 +163,10 @@ absl::Status ReceiverLoop::HandleOfEnded(uint64_t connection, const FrameHeader&
                                          absl::string_view metadata) {
   bool dropped = true;
   if (header.type == FrameType::kAbort) {
-    dropped = !segments_.Vacate(connection, header.session);  // now it writes no more
+    dropped = !segments_.Leave(connection, header.session);  // now it writes and reads no more
   } else if (header.type == FrameType::kMapped) {
     MILLRACE_ASSIGN_OR_RETURN(const MappedFrame mapped, DecodeMapped(metadata));
-    dropped = !segments_.OnMapped(connection, mapped.reason.empty());
+    dropped = !segments_.OnMapped(connection, mapped);
   }
   if (dropped) core_->CountDroppedFrame();
   return absl::OkStatus();

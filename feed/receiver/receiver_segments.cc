@@ -19,7 +19,9 @@ absl::StatusOr<SessionSegment> ReceiverSegments::Get(uint64_t connection,
   if (const auto it = segments_.find(connection); it != segments_.end()) {
     const Entry& entry = it->second;
     if (entry.mapped == false) return SessionSegment();
-    return SessionSegment{.segment = entry.segment, .mapped = entry.mapped == true};
+    return SessionSegment{.segment = entry.segment,
+                          .mapped = entry.mapped == true,
+                          .results = entry.mapped == true && entry.results};
   }
   if (segments_.size() >= kMaxSegments) {
     return absl::ResourceExhaustedError(
@@ -31,10 +33,11 @@ absl::StatusOr<SessionSegment> ReceiverSegments::Get(uint64_t connection,
   return SessionSegment{.segment = std::move(segment)};
 }
 
-bool ReceiverSegments::OnMapped(uint64_t connection, bool mapped) {
+bool ReceiverSegments::OnMapped(uint64_t connection, const MappedFrame& mapped) {
   const auto it = segments_.find(connection);
   if (it == segments_.end()) return false;
-  it->second.mapped = mapped;
+  it->second.mapped = mapped.reason.empty();
+  it->second.results = mapped.results;
   return true;
 }
 
@@ -45,10 +48,16 @@ absl::StatusOr<SharedBytes> ReceiverSegments::Use(uint64_t connection, uint64_t 
   return it->second.segment->Use(session, body);
 }
 
-bool ReceiverSegments::Vacate(uint64_t connection, uint64_t session) {
+void ReceiverSegments::Vacate(uint64_t connection, uint64_t session) {
+  const auto it = segments_.find(connection);
+  if (it != segments_.end()) it->second.segment->Vacate(session);
+}
+
+bool ReceiverSegments::Leave(uint64_t connection, uint64_t session) {
   const auto it = segments_.find(connection);
   if (it == segments_.end()) return false;
   it->second.segment->Vacate(session);
+  it->second.segment->TakeBack(session, INT64_MAX);
   return true;
 }
 

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
+#include "feed/wire/frame.h"
 
 namespace millrace {
 
@@ -37,12 +38,14 @@ class ReceiverSegments {
                                                    absl::string_view principal);
   // What the feeder has answered to SEGMENT: no session of the connection is told of it again.
   // Returns whether the connection has a segment.
-  bool OnMapped(uint64_t connection, bool mapped);
+  bool OnMapped(uint64_t connection, const MappedFrame& mapped);
 
   // PLACED. INVALID_ARGUMENT if the body does not lie in unused room of the session.
   [[nodiscard]] absl::StatusOr<SharedBytes> Use(uint64_t connection, uint64_t session, Room body);
-  // The session writes no more. Returns whether the connection has a segment.
-  bool Vacate(uint64_t connection, uint64_t session);
+  // The session writes no more.
+  void Vacate(uint64_t connection, uint64_t session);
+  // Nor does it read results. Returns whether the connection has a segment.
+  bool Leave(uint64_t connection, uint64_t session);
 
   // Batches that lie in a segment keep it alive.
   void Drop(uint64_t connection) { segments_.erase(connection); }
@@ -54,6 +57,7 @@ class ReceiverSegments {
     std::string principal;
     std::shared_ptr<NodeSegment> segment;
     std::optional<bool> mapped;  // once the feeder has said so
+    bool results = false;
   };
 
   const int64_t bytes_;

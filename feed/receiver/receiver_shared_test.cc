@@ -26,6 +26,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/record_batch.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -191,6 +192,61 @@ TEST_F(ReceiverSharedTest, LaterSessionsAreNotToldOfTheSegmentAgain) {
     }
     receiver_->FeedEnd(open.feed_id, true);
   }
+}
+
+// The program's answers lie in the segment, and where the feeder has said that it looks at one no
+// more, the next one lies.
+TEST_F(ReceiverSharedTest, ResultsLieInTheSegmentUntilTheFeederHasThem) {
+  feed_.reset();
+  const auto infer = *receiver_->GetDataFeed({.train_mode = false});
+  constexpr int64_t kRows = 10'000;  // 80 KB
+  constexpr int64_t kWindow = int64_t{1} << 20;
+  OpenFrame open = feeder_->Open(kNonce);
+  open.mode = FeedMode::kInference;
+  open.shared_memory = true;
+  open.result_limit = kWindow;
+  feeder_->Send({.type = FrameType::kOpen, .session = 1}, EncodeOpen(open));
+  const auto segment = feeder_->Await(1, FrameType::kSegment);
+  ASSERT_TRUE(segment.has_value());
+  const SegmentFrame name = *DecodeSegment(segment->metadata);
+  segment_ =
+      *FeederSegment::Open({.pid = name.pid, .fd = name.fd, .bytes = name.bytes, .id = name.id});
+  ASSERT_TRUE(feeder_->Await(1, FrameType::kCredit).has_value());
+  seq_ = 1;
+  Say(1, FrameType::kMapped, EncodeMapped({.results = true}));
+  feeder_->SendSchema(1, seq_++, Rows(0, 1).schema());
+  int64_t taken = 0;
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < 4; ++i) {
+    feeder_->SendBatch(1, seq_++, i * kRows, Rows(i * kRows, kRows));
+    const absl::StatusOr<Batch> batch = infer->NextBatch(kRows);
+    ASSERT_THAT(batch, IsOk());
+    ASSERT_THAT(infer->BatchResults(batch->record_batch()), IsOk());
+    const auto result = feeder_->Await(1, FrameType::kPlacedResult);
+    ASSERT_TRUE(result.has_value() && result->body.empty());
+    const PlacedPrefix placed = *DecodePlacedPrefix(result->metadata);
+    const Room room{placed.offset, AlignRoom(placed.length)};
+    ASSERT_TRUE(segment_->Holds(room));
+    std::vector<int64_t> ids(kRows);
+    std::memcpy(ids.data(), segment_->data(room), static_cast<size_t>(kRows) * sizeof(int64_t));
+    EXPECT_EQ(ids[kRows - 1], (i + 1) * kRows - 1);
+    EXPECT_EQ(DecodeBatchPrefix(result->metadata.substr(kPlacedPrefixSize))->first_row, i * kRows);
+    offsets.push_back(placed.offset);
+    taken += static_cast<int64_t>(result->metadata.size() - kPlacedPrefixSize) + placed.length;
+    // One byte of the second is still looked at.
+    if (i == 0) Say(1, FrameType::kResultCredit, EncodeResultCredit({.limit = kWindow + taken}));
+    if (i == 1)
+      Say(1, FrameType::kResultCredit, EncodeResultCredit({.limit = kWindow + taken - 1}));
+  }
+  EXPECT_EQ(offsets[1], offsets[0]);
+  EXPECT_NE(offsets[2], offsets[1]);
+  EXPECT_NE(offsets[3], offsets[1]);
+  EXPECT_NE(offsets[3], offsets[2]);
+  // All of them, when it reads no more.
+  Say(1, FrameType::kAbort, EncodeError({.code = absl::StatusCode::kCancelled}));
+  segment_.reset();
+  feeder_->CloseData();
+  EXPECT_TRUE(Eventually([] { return MappedSegments() == 0; }));
 }
 
 // Its connection may stand for long, and nothing of it is read: its room is for others.

@@ -134,8 +134,7 @@ NodeSegment::~NodeSegment() {
   account_->ReleaseMemory(provided_ - kHeaderBytes);
 }
 
-std::optional<Room> NodeSegment::Grant(uint64_t session, int64_t want, int64_t least) {
-  MutexLock lock(&mu_);
+std::optional<Room> NodeSegment::TakeLocked(int64_t want, int64_t least) {
   const int64_t booked = account_->Book(AlignRoom(std::min(want, name_.bytes)),
                                         AlignRoom(std::max<int64_t>(least, 1)));
   if (booked == 0) return std::nullopt;
@@ -145,6 +144,12 @@ std::optional<Room> NodeSegment::Grant(uint64_t session, int64_t want, int64_t l
     room.reset();
   }
   account_->Release(booked - (room.has_value() ? room->length : 0));
+  return room;
+}
+
+std::optional<Room> NodeSegment::Grant(uint64_t session, int64_t want, int64_t least) {
+  MutexLock lock(&mu_);
+  const std::optional<Room> room = TakeLocked(want, least);
   if (room.has_value()) granted_[session].Add(*room);
   return room;
 }
@@ -199,6 +204,37 @@ void NodeSegment::Vacate(uint64_t session) {
   for (const Room& room : it->second.Clear()) ReturnLocked(room);
   granted_.erase(it);
   Trim();
+}
+
+std::shared_ptr<ResultRoom> NodeSegment::TakeForResult(int64_t bytes) {
+  MutexLock lock(&mu_);
+  const std::optional<Room> room = TakeLocked(bytes, bytes);
+  return room.has_value() ? std::make_shared<ResultRoom>(shared_from_this(), *room) : nullptr;
+}
+
+void NodeSegment::TakeBack(uint64_t session, int64_t taken_bytes) {
+  MutexLock lock(&mu_);
+  const auto it = lent_.find(session);
+  if (it == lent_.end()) return;
+  std::deque<Lent>& lent = it->second;
+  while (!lent.empty() && lent.front().until_taken_bytes <= taken_bytes) {
+    ReturnLocked(lent.front().room);
+    lent.pop_front();
+  }
+  if (lent.empty()) lent_.erase(it);
+  Trim();
+}
+
+ResultRoom::~ResultRoom() {
+  if (segment_ != nullptr) segment_->Return(room_);
+}
+
+uint8_t* ResultRoom::data() const { return segment_->mapping_.data() + room_.offset; }
+
+void ResultRoom::Lend(uint64_t session, int64_t until_taken_bytes) {
+  const std::shared_ptr<NodeSegment> segment = std::move(segment_);
+  MutexLock lock(&segment->mu_);
+  segment->lent_[session].push_back({until_taken_bytes, room_});
 }
 
 void NodeSegment::ReturnLocked(Room room) {

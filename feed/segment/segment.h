@@ -3,7 +3,7 @@
 // Memory that a node shares with one feeder of its host (docs/feed_protocol.md, section 10): a
 // memory file that the node makes and owns, and that the feeder opens by its place in /proc.
 //
-// Defines: SegmentName, RoomAccount, NodeSegment, SessionSegment, FeederSegment.
+// Defines: SegmentName, RoomAccount, NodeSegment, ResultRoom, SessionSegment, FeederSegment.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto segment, NodeSegment::Create(bytes, account));
 //   std::optional<Room> room = segment->Grant(session, want, least);   // tell the feeder
@@ -12,6 +12,8 @@
 //   std::memcpy(mapped->data(body), ...);                              // tell the node
 //   // ... and back
 //   MILLRACE_ASSIGN_OR_RETURN(SharedBytes bytes, segment->Use(session, body));
+//
+// Results go the other way: the node writes them into room of its own (TakeForResult) and lends it.
 //
 // Nothing in it is shared but the bytes: what is whose is in the node's tables alone. The file is
 // sealed before its name is told, so no peer can make it shorter: a page that is mapped stays. The
@@ -24,9 +26,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -99,6 +103,30 @@ struct SharedBytes {
   std::shared_ptr<const void> owner;
 };
 
+class NodeSegment;
+
+// Room that the node writes a result into. It is free again with this object, unless it was lent.
+// Thread safety: none.
+class ResultRoom {
+ public:
+  ResultRoom(std::shared_ptr<NodeSegment> segment, Room room)
+      : segment_(std::move(segment)), room_(room) {}
+  ~ResultRoom();
+  ResultRoom(const ResultRoom&) = delete;
+  ResultRoom& operator=(const ResultRoom&) = delete;
+
+  [[nodiscard]] Room room() const { return room_; }
+  [[nodiscard]] uint8_t* data() const;
+
+  // The feeder may read it: until it has taken so many bytes of `session`'s results, or until its
+  // connection ends.
+  void Lend(uint64_t session, int64_t until_taken_bytes);
+
+ private:
+  std::shared_ptr<NodeSegment> segment_;  // nullptr once it is lent
+  const Room room_;
+};
+
 // The node's end. Ownership: shared with the bytes of it that are in use, which may outlive the
 // connection that it was made for. Thread safety: thread-safe; its lock is taken last of all.
 // Blocking: Grant(), for the system to provide pages that were never granted before.
@@ -122,13 +150,25 @@ class NodeSegment : public std::enable_shared_from_this<NodeSegment> {
   // `session` writes no more: what it has not used is free. Idempotent.
   void Vacate(uint64_t session);
 
-  // Granted, or holding a batch.
+  // Room for a result of `bytes`; nullptr if there is none.
+  [[nodiscard]] std::shared_ptr<ResultRoom> TakeForResult(int64_t bytes);
+  // The feeder reads no more of `session`'s results than what comes after `taken_bytes` of them.
+  void TakeBack(uint64_t session, int64_t taken_bytes);
+
+  // Granted, or holding a batch or a result.
   [[nodiscard]] int64_t used_bytes() const;
 
  private:
   class Body;
+  friend class ResultRoom;
+  struct Lent {
+    int64_t until_taken_bytes = 0;
+    Room room;
+  };
 
   NodeSegment(UniqueFd file, SegmentName name, void* data, std::shared_ptr<RoomAccount> account);
+  [[nodiscard]] std::optional<Room> TakeLocked(int64_t want, int64_t least)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] bool Provide(Room room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReturnLocked(Room room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Return(Room room);
@@ -143,6 +183,7 @@ class NodeSegment : public std::enable_shared_from_this<NodeSegment> {
   mutable Mutex mu_;
   RoomTable table_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<uint64_t, RoomQueue> granted_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<uint64_t, std::deque<Lent>> lent_ ABSL_GUARDED_BY(mu_);  // by session
   int64_t provided_ ABSL_GUARDED_BY(mu_) = 0;  // bytes before it have pages
 };
 
@@ -150,6 +191,7 @@ class NodeSegment : public std::enable_shared_from_this<NodeSegment> {
 struct SessionSegment {
   std::shared_ptr<NodeSegment> segment;  // nullptr: none
   bool mapped = false;                   // the feeder can use it
+  bool results = false;                  // for results too
 };
 
 // The feeder's end. Thread safety: const.

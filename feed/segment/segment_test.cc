@@ -82,6 +82,35 @@ TEST(SegmentTest, RoomIsFreeAgainWithTheLastThatUsesIt) {
   EXPECT_EQ(node->used_bytes(), 128);
 }
 
+TEST(SegmentTest, RoomOfAResultIsTheNodesUntilItIsLent) {
+  auto account = std::make_shared<RoomAccount>(kMiB);
+  const auto node = Must(NodeSegment::Create(kMiB, account));
+  const auto feeder = Must(FeederSegment::Open(node->name()));
+  std::shared_ptr<ResultRoom> first = node->TakeForResult(100);
+  std::shared_ptr<ResultRoom> second = node->TakeForResult(64);
+  std::shared_ptr<ResultRoom> unsent = node->TakeForResult(kMiB / 2);
+  ASSERT_TRUE(first != nullptr && second != nullptr && unsent != nullptr);
+  EXPECT_EQ(node->TakeForResult(kMiB / 2), nullptr) << "there is less";
+  EXPECT_EQ(first->room().length, 128);
+  std::memcpy(first->data(), "hello", 5);
+  EXPECT_EQ(std::memcmp(feeder->data(first->room()), "hello", 5), 0);
+  first->Lend(7, 100);
+  second->Lend(7, 164);
+  first.reset();
+  second.reset();
+  unsent.reset();
+  EXPECT_EQ(node->used_bytes(), 128 + 64);
+  node->Vacate(7);  // the feeder writes no more, and reads
+  node->TakeBack(8, 1000);
+  node->TakeBack(7, 99);
+  EXPECT_EQ(node->used_bytes(), 128 + 64);
+  node->TakeBack(7, 100);
+  EXPECT_EQ(node->used_bytes(), 64);
+  node->TakeBack(7, INT64_MAX);
+  node->TakeBack(7, INT64_MAX);
+  EXPECT_EQ(account->used_bytes(), 0);
+}
+
 TEST(SegmentTest, WhatIsKeptOutlivesTheSegmentAndIsReadable) {
   auto account = Unlimited();
   const int before = OpenDescriptors();

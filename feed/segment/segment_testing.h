@@ -2,11 +2,14 @@
 //
 // What this process holds, for tests that look for leaks. Test only.
 //
-// Defines: OpenDescriptors(), MappedSegments().
+// Defines: OpenDescriptors(), MappedSegments(), LiesInSegment().
 
 #ifndef FEED_SEGMENT_SEGMENT_TESTING_H_
 #define FEED_SEGMENT_SEGMENT_TESTING_H_
 
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,6 +33,21 @@ inline int MappedSegments() {
     if (absl::StrContains(line, "memfd:millrace-feed")) ++count;
   }
   return count;
+}
+
+// Whether `data` lies in a segment that is mapped here.
+inline bool LiesInSegment(const void* data) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    if (absl::StrContains(line, "memfd:millrace-feed") &&
+        std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
+        begin <= reinterpret_cast<uintptr_t>(data) && reinterpret_cast<uintptr_t>(data) < end) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace millrace

@@ -149,6 +149,7 @@ size_t MaxMetadataSize(FrameType type) {
     case FrameType::kBatch:
     case FrameType::kPlaced:
     case FrameType::kResult:
+    case FrameType::kPlacedResult:
       return SIZE_MAX;  // bounded by the socket's MAXMSGSIZE
   }
   return SIZE_MAX;
@@ -161,7 +162,7 @@ bool IsKnownFrameType(FrameType type) {
   return (value >= static_cast<uint8_t>(FrameType::kOpen) &&
           value <= static_cast<uint8_t>(FrameType::kPlaced)) ||
          (value >= static_cast<uint8_t>(FrameType::kCredit) &&
-          value <= static_cast<uint8_t>(FrameType::kRoom));
+          value <= static_cast<uint8_t>(FrameType::kPlacedResult));
 }
 
 std::string FrameTypeName(FrameType type) {
@@ -208,6 +209,8 @@ std::string FrameTypeName(FrameType type) {
       return "SEGMENT";
     case FrameType::kRoom:
       return "ROOM";
+    case FrameType::kPlacedResult:
+      return "PLACED_RESULT";
   }
   return absl::StrCat("type ", static_cast<int>(type));
 }
@@ -482,13 +485,15 @@ absl::StatusOr<ErrorFrame> DecodeError(absl::string_view metadata) {
 std::string EncodeMapped(const MappedFrame& frame) {
   OrderedJson json;
   json["reason"] = CutMessage(frame.reason);
+  if (frame.results) json["results"] = true;
   return DumpJson(json);
 }
 
 absl::StatusOr<MappedFrame> DecodeMapped(absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("MAPPED", metadata));
   MILLRACE_ASSIGN_OR_RETURN(std::string reason, GetString(json, "reason"));
-  return MappedFrame{.reason = std::move(reason)};
+  MILLRACE_ASSIGN_OR_RETURN(const bool results, GetBoolOr(json, "results", false));
+  return MappedFrame{.reason = std::move(reason), .results = results};
 }
 
 std::string EncodeSegment(const SegmentFrame& frame) {

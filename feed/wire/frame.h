@@ -60,6 +60,7 @@ enum class FrameType : uint8_t {
   kRevoked = 24,
   kSegment = 25,  // OPTIONAL
   kRoom = 26,     // OPTIONAL
+  kPlacedResult = 27,
 };
 
 [[nodiscard]] bool IsKnownFrameType(FrameType type);
@@ -162,7 +163,7 @@ inline constexpr size_t kBatchPrefixSize = 16;
 // zero is not.
 [[nodiscard]] absl::StatusOr<BatchPrefix> DecodeBatchPrefix(absl::string_view metadata);
 
-// PLACED: these 16 bytes, then what BATCH has.
+// PLACED and PLACED_RESULT: these 16 bytes, then what BATCH or RESULT has.
 struct PlacedPrefix {
   int64_t offset = 0;  // of the body, in the segment
   int64_t length = 0;  // its bytes, at least 1
@@ -254,7 +255,8 @@ struct ErrorFrame {                                    // ERROR and ABORT
 };
 
 struct MappedFrame {
-  std::string reason;  // why the segment cannot be used; empty: it can
+  std::string reason;    // why the segment cannot be used; empty: it can
+  bool results = false;  // results may come through it too
   friend bool operator==(const MappedFrame&, const MappedFrame&) = default;
 };
 

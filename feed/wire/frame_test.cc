@@ -112,7 +112,8 @@ absl::StatusOr<std::string> Recode(const FrameHeader& header, absl::string_view 
       MILLRACE_ASSIGN_OR_RETURN(MappedFrame frame, DecodeMapped(metadata));
       return EncodeMapped(frame);
     }
-    case FrameType::kPlaced: {
+    case FrameType::kPlaced:
+    case FrameType::kPlacedResult: {
       MILLRACE_ASSIGN_OR_RETURN(PlacedPrefix placed, DecodePlacedPrefix(metadata));
       const absl::string_view rest = metadata.substr(kPlacedPrefixSize);
       MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(rest));
@@ -254,9 +255,11 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         break;
       case FrameType::kMapped:
         EXPECT_EQ(DecodeMapped(Metadata(golden))->reason, want.at("reason"));
+        EXPECT_EQ(DecodeMapped(Metadata(golden))->results, want.at("results"));
         EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
         break;
-      case FrameType::kPlaced: {
+      case FrameType::kPlaced:
+      case FrameType::kPlacedResult: {
         const PlacedPrefix placed = *DecodePlacedPrefix(Metadata(golden));
         EXPECT_EQ(placed.offset, want.at("offset"));
         EXPECT_EQ(placed.length, want.at("length"));
@@ -335,7 +338,10 @@ TEST(FrameTest, AnyPrefixOfAFrameIsRefused) {
       // A batch's prefix decodes from 16 bytes on; the message behind it is checked by ipc_test.
       if (size >= kBatchPrefixSize && header.type == FrameType::kBatch) break;
       if (size >= kBatchPrefixSize && header.type == FrameType::kResult) break;
-      if (size >= kPlacedPrefixSize + kBatchPrefixSize && header.type == FrameType::kPlaced) break;
+      if (size >= kPlacedPrefixSize + kBatchPrefixSize &&
+          (header.type == FrameType::kPlaced || header.type == FrameType::kPlacedResult)) {
+        break;
+      }
       EXPECT_FALSE(Recode(header, cut).ok()) << size;
     }
   }
@@ -358,8 +364,11 @@ TEST(FrameTest, ForeignHeadersTellWhoAsks) {
 }
 
 TEST(FrameTest, SharedMemorysFramesComeBackAsTheyWere) {
-  const MappedFrame mapped{.reason = "/proc/4711/fd/17: \"Permission denied\""};
-  EXPECT_THAT(DecodeMapped(EncodeMapped(mapped)), IsOkAndHolds(mapped));
+  for (const MappedFrame& mapped :
+       {MappedFrame{.reason = "/proc/4711/fd/17: \"Permission denied\""},
+        MappedFrame{.results = true}}) {
+    EXPECT_THAT(DecodeMapped(EncodeMapped(mapped)), IsOkAndHolds(mapped));
+  }
   const SegmentFrame segment{.pid = 4711, .fd = 17, .bytes = 8192, .id = "9f3c"};
   EXPECT_THAT(DecodeSegment(EncodeSegment(segment)), IsOkAndHolds(segment));
   for (const char* bad :

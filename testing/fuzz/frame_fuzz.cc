@@ -41,6 +41,7 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
       }
       break;
     case FrameType::kPlaced:
+    case FrameType::kPlacedResult:
       if (const absl::StatusOr<PlacedPrefix> prefix = DecodePlacedPrefix(metadata); prefix.ok()) {
         FUZZ_CHECK(EncodePlacedPrefix(*prefix) == metadata.substr(0, kPlacedPrefixSize));
         const absl::string_view rest = metadata.substr(kPlacedPrefixSize);

@@ -292,7 +292,7 @@ def add_good(golden):
     golden.add("result_credit", "node", frames.ResultCredit(21 << 20), INFERENCE_SESSION, 4)
     golden.add("revoke", "node", frames.Revoke(2**63 - 1), FEEDER_SESSION, 21)
     golden.add("revoke_unless_begun", "node", frames.Revoke(0), FEEDER_SESSION, 21)
-    golden.add("mapped", "node", frames.Mapped(""), FEEDER_SESSION, 1)
+    golden.add("mapped", "node", frames.Mapped("", True), FEEDER_SESSION, 1)
     reason = "/proc/4711/fd/17: Permission denied"
     golden.add("mapped_not", "node", frames.Mapped(reason), FEEDER_SESSION, 1)
     simple = frames.Batch.from_record_batch(0, sample_batches()[0][1])
@@ -315,6 +315,8 @@ def add_good(golden):
     segment = frames.Segment(4711, 17, 4096 + (256 << 20), "9f3c2a7be01d4c555b0c9e1f22d3a4b6")
     golden.add("segment", "feeder", segment, FEEDER_SESSION, 0)
     golden.add("room", "feeder", frames.Room(4096, 16 << 20), FEEDER_SESSION, 2)
+    lent = frames.PlacedResult(8192, body_bytes, simple.first_row, simple.rows, simple.message)
+    golden.add("placed_result", "feeder", lent, INFERENCE_SESSION, 3)
     optional = frames.Frame(200, FEEDER_SESSION, 5, b"from a later version", flags=frames.FLAG_OPTIONAL)
     golden.add_frame("unknown_optional_to_node", "node", optional)
     golden.add_frame("unknown_optional_to_feeder", "feeder", optional)
@@ -361,6 +363,8 @@ def refuse_headers(golden):
     golden.refuse("body_part_on_credit", "feeder", [good, credit, b"12345678"], "parts")
     placed = frames.Frame(10, FEEDER_SESSION, 1, bytes(48))
     golden.refuse("body_part_on_placed", "node", [*placed.parts(), b"12345678"], "parts")
+    lent = frames.Frame(27, FEEDER_SESSION, 1, bytes(48))
+    golden.refuse("body_part_on_placed_result", "feeder", [*lent.parts(), b"12345678"], "parts")
     golden.refuse("body_part_on_open", "node", [*_open_frame(sample_open()).parts(), b""], "parts")
     golden.refuse("credit_to_the_node", "node", [good, credit], "direction")
     golden.refuse("open_to_the_feeder", "feeder", _open_frame(sample_open()).parts(), "direction")
@@ -379,6 +383,8 @@ def refuse_binary_metadata(golden):
     for wrong in (15, 31):  # what names the body is cut, and what stands before the message
         frame = frames.Frame(10, FEEDER_SESSION, 1, bytes(wrong))
         golden.refuse(f"placed_of_{wrong}_bytes", "node", frame.parts(), "metadata_size")
+        frame = frames.Frame(27, FEEDER_SESSION, 1, bytes(wrong))
+        golden.refuse(f"placed_result_of_{wrong}_bytes", "feeder", frame.parts(), "metadata_size")
 
 
 def refuse_json(golden):
@@ -423,6 +429,7 @@ def refuse_json(golden):
         refuse(name, json.dumps(sample_open(**change)).encode(), "json_member", outcome="refused")
     refuse("open_reply_text", json.dumps(sample_open(reply="ipc://@millrace-0c2d")).encode(), "json_member")
     refuse("mapped_without_reason", b"{}", "json_member", 9)
+    refuse("mapped_results_number", b'{"reason":"","results":1}', "json_member", 9)
     refuse("segment_without_id", b'{"pid":1,"fd":2,"bytes":8192}', "json_member", 25, "feeder")
     refuse("segment_pid_text", b'{"pid":"1","fd":2,"bytes":8192,"id":"a"}', "json_member", 25, "feeder")
     refuse("abort_garbage", b"{code", "json", 5)

@@ -82,7 +82,7 @@ def _metadata_lines(entry, data):
             _line(8, data[8:16], f"rows {message['rows']}, zero"),
         ]
         return lines + _encapsulated_lines(16, data[16:], "Message with a RecordBatch")
-    if kind == "PLACED":
+    if kind in ("PLACED", "PLACED_RESULT"):
         lines = [
             _line(0, data[:8], f"offset {message['offset']}"),
             _line(8, data[8:16], f"length {message['length']}"),

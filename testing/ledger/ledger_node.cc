@@ -141,7 +141,8 @@ int Main(char** argv) {
   auto receiver = FeedReceiver::Start({.node_name = "node",
                                        .nonce = argv[5],
                                        .queues = {"input", "validation"},
-                                       .budget_bytes = options.budget_bytes});
+                                       .budget_bytes = options.budget_bytes,
+                                       .shared_min_bytes = 1});
   MILLRACE_CHECK(receiver.ok()) << receiver.status();
   RowLog log(argv[6]);
   Notification ended;

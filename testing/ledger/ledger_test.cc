@@ -148,11 +148,13 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     for (const auto& node : nodes_) faults += node->faults();
     std::printf(
         "seed %llu: %d nodes, %d partitions, %lld epochs, %d faults, %d of %d kills, %lld of %lld "
-        "batches through shared memory\n",
+        "batches and %lld of %lld results through shared memory\n",
         static_cast<unsigned long long>(GetParam()), case_.nodes, case_.partitions,
         static_cast<long long>(case_.epochs), faults, kills_, case_.kills,
         static_cast<long long>(feeder_->stats().batches_placed),
-        static_cast<long long>(feeder_->stats().batches_sent));
+        static_cast<long long>(feeder_->stats().batches_sent),
+        static_cast<long long>(feeder_->stats().results_placed),
+        static_cast<long long>(feeder_->stats().results_received));
   }
 
   // An error of a call that had faults: one that tells a user what happened.

@@ -57,6 +57,7 @@ class FrameType(enum.IntEnum):
     REVOKED = 24
     SEGMENT = 25
     ROOM = 26
+    PLACED_RESULT = 27
 
 
 _TO_NODE = {kind for kind in FrameType if kind < FrameType.CREDIT}
@@ -442,10 +443,20 @@ class Revoke(_Binary):
 
 
 @dataclasses.dataclass(frozen=True)
-class Mapped(_JsonText):
+class Mapped:
     reason: str
-    TYPE = FrameType.MAPPED
-    FLAGS = FLAG_OPTIONAL
+    results: bool = False
+
+    def frame(self, session, seq):
+        value = dataclasses.asdict(self)
+        if not self.results:
+            del value["results"]
+        return Frame(FrameType.MAPPED, session, seq, _dump_json(value), flags=FLAG_OPTIONAL)
+
+    @classmethod
+    def decode(cls, frame):
+        value = _load_json(frame)
+        return cls(_text(value, "reason"), _flag(value, "results"))
 
 
 _PLACED_PREFIX = struct.Struct("<QQ")
@@ -460,20 +471,25 @@ class Placed:
     first_row: int
     rows: int
     message: bytes
+    TYPE = FrameType.PLACED
 
     def frame(self, session, seq):
         metadata = _PLACED_PREFIX.pack(self.offset, self.length)
         metadata += _BATCH_PREFIX.pack(self.first_row, self.rows, 0) + self.message
-        return Frame(FrameType.PLACED, session, seq, metadata)
+        return Frame(self.TYPE, session, seq, metadata)
 
     @classmethod
     def decode(cls, frame):
         if len(frame.metadata) < _PLACED_PREFIX.size:
-            raise FrameError("metadata_size", f"PLACED with {len(frame.metadata)} bytes of metadata")
+            raise FrameError("metadata_size", f"{cls.TYPE.name} with {len(frame.metadata)} bytes of metadata")
         offset, length = _PLACED_PREFIX.unpack_from(frame.metadata)
         rest = dataclasses.replace(frame, metadata=frame.metadata[_PLACED_PREFIX.size :])
         batch = Batch.decode(rest)
         return cls(offset, length, batch.first_row, batch.rows, batch.message)
+
+
+class PlacedResult(Placed):
+    TYPE = FrameType.PLACED_RESULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -574,6 +590,7 @@ _CLASSES = {
     FrameType.REVOKED: Revoked,
     FrameType.SEGMENT: Segment,
     FrameType.ROOM: Room,
+    FrameType.PLACED_RESULT: PlacedResult,
 }
 
 

@@ -22,7 +22,8 @@ public enum FrameType {
   ERROR(23, 0),
   REVOKED(24, 8),
   SEGMENT(25, 0),
-  ROOM(26, 16);
+  ROOM(26, 16),
+  PLACED_RESULT(27, 0);
 
   final int number;
   /** Bytes of its metadata, 0 if these vary. */

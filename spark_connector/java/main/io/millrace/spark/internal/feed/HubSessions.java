@@ -332,6 +332,10 @@ final class HubSessions implements HubConnections.Listener {
       onSegment(session, SegmentName.decode(parts.get(1)));
     } else if (header.type == FrameType.ROOM) {
       onRoom(session, Counts.decode(parts.get(1)));
+    } else if (header.type == FrameType.PLACED_RESULT) {
+      status.countPlacedResult();
+      session.replies.onPlacedResult(
+          parts.get(1), session.connection == null ? null : session.connection.memory.segment());
     } else {
       if (header.type == FrameType.RESULT) {
         status.countResult();

@@ -11,6 +11,7 @@ final class HubStatus {
   private volatile long batchesPlaced;
   private volatile long bytesSent;
   private volatile long resultsReceived;
+  private volatile long resultsPlaced;
   private volatile long badFrames;
   private volatile long refusals;
 
@@ -47,6 +48,12 @@ final class HubStatus {
     resultsReceived++;
   }
 
+  /** As {@link #countResult}, for one in shared memory. */
+  void countPlacedResult() {
+    resultsPlaced++;
+    countResult();
+  }
+
   void countBadFrame() {
     badFrames++;
   }
@@ -56,6 +63,6 @@ final class HubStatus {
   }
 
   FeedStats stats() {
-    return new FeedStats(batchesSent, batchesPlaced, bytesSent, resultsReceived, badFrames, refusals);
+    return new FeedStats(batchesSent, batchesPlaced, bytesSent, resultsReceived, resultsPlaced, badFrames, refusals);
   }
 }

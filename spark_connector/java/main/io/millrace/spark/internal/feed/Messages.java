@@ -46,15 +46,22 @@ final class Messages {
     return Json.write(members).getBytes(StandardCharsets.UTF_8);
   }
 
-  /** {@code reason}: why the segment cannot be used; "" if it can. */
+  /** {@code reason}: why the segment cannot be used; "" if it can, for results too. */
   static byte[] encodeMapped(String reason) {
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("reason", shortened(reason));
+    if (reason.isEmpty()) {
+      members.put("results", true);
+    }
     return Json.write(members).getBytes(StandardCharsets.UTF_8);
   }
 
   static String decodeMapped(ByteBuffer metadata) throws BadInputException {
-    return Json.parseObject(metadata, MAX_DEPTH).string("reason");
+    JsonObject members = Json.parseObject(metadata, MAX_DEPTH);
+    if (members.has("results")) {
+      members.bool("results");
+    }
+    return members.string("reason");
   }
 
   /** Of ERROR and ABORT. A code that is no name of one is UNKNOWN. */

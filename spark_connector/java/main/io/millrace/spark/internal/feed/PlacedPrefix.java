@@ -4,7 +4,7 @@ import io.millrace.spark.internal.base.BadInputException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** PLACED: where the body lies, which stands before what BATCH has. */
+/** PLACED and PLACED_RESULT: where the body lies, which stands before what BATCH and RESULT have. */
 final class PlacedPrefix {
   static final int BYTES = 16;
 

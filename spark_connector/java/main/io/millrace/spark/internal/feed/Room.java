@@ -12,4 +12,9 @@ final class Room {
     this.offset = offset;
     this.length = length;
   }
+
+  /** Up to a multiple of {@link #ALIGNMENT}. */
+  static long roundUp(long bytes) {
+    return (bytes + ALIGNMENT - 1) & -ALIGNMENT;
+  }
 }

@@ -30,7 +30,7 @@ final class RoomQueue {
     while (room.length < bytes) {
       room = rooms.pollFirst();
     }
-    long used = roundUp(bytes);
+    long used = Room.roundUp(bytes);
     rest = used < room.length ? new Room(room.offset + used, room.length - used) : null;
     if (rest != null) {
       rooms.addFirst(rest);
@@ -40,8 +40,8 @@ final class RoomQueue {
 
   /** Takes back what {@link #place} gave last, but for the first {@code used} bytes. */
   void giveBack(Room placed, long used) {
-    long taken = roundUp(used);
-    long left = roundUp(placed.length) - taken;
+    long taken = Room.roundUp(used);
+    long left = Room.roundUp(placed.length) - taken;
     if (left == 0) {
       return;
     }
@@ -51,9 +51,5 @@ final class RoomQueue {
     }
     rest = null;
     rooms.addFirst(new Room(placed.offset + taken, left));
-  }
-
-  private static long roundUp(long bytes) {
-    return (bytes + Room.ALIGNMENT - 1) & -Room.ALIGNMENT;
   }
 }

@@ -126,12 +126,18 @@ final class SessionRecord {
       window.forget();
     }
     window.leave();
-    boolean vacates = shared.hadRoom() && endRow < 0;
+    boolean vacates = shared.hadRoom() && endRow < 0 || shared.hadResults();
     boolean tell =
         vacates || how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
-    byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
+    byte[] abort = tell ? abort(why) : null;
     shared.end(() -> hub.closeSession(id, abort, how == SessionEnd.UNANSWERED));
     changed.signalAll();
+  }
+
+  private static byte[] abort(MillraceException why) {
+    return why == null
+        ? Messages.encodeError(StatusCode.CANCELLED, "every result is here")
+        : Messages.encodeError(why.code(), why.getMessage());
   }
 
   /** As {@link #end(SessionEnd, MillraceException)}; takes the lock. */

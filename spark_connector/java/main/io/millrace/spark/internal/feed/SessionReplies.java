@@ -102,6 +102,27 @@ final class SessionReplies {
     }
   }
 
+  /**
+   * PLACED_RESULT in the segment of the session's connection; null if that has none, or is lost.
+   *
+   * @throws BadInputException as {@link #onFrame}
+   */
+  void onPlacedResult(ByteBuffer metadata, MappedSegment segment) throws BadInputException {
+    Room placed = PlacedPrefix.decode(metadata);
+    ByteBuffer rest = metadata.duplicate();
+    rest.position(rest.position() + PlacedPrefix.BYTES);
+    session.lock.lock();
+    try {
+      if (session.isOpen()) {
+        byte[] body = session.shared.copyResult(placed, segment);
+        onResult(rest.slice(), Collections.singletonList(ByteBuffer.wrap(body)));
+        session.changed.signalAll();
+      }
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
   /** @throws BadInputException if the node breaks the protocol; the hub poisons it */
   void onFrame(FrameHeader header, List<ByteBuffer> parts) throws BadInputException {
     ByteBuffer metadata = parts.size() > 1 ? parts.get(1) : null;

@@ -17,7 +17,8 @@ final class SharedRooms {
 
   private final SessionRecord session;
   private final RoomQueue rooms = new RoomQueue();
-  private MappedSegment segment; // held, once there was room in it
+  private MappedSegment segment; // held, once there was room or a result in it
+  private boolean hasResults; // there were: the node waits to hear of the end
   private LentRoom lent; // that a batch is encoded into; null: none
   // Whoever ends the session sets what is to be done then and looks whether something is being written; who has
   // written something says so and looks whether there is something to be done. So one of them does it.
@@ -38,6 +39,26 @@ final class SharedRooms {
       segment = mapped;
     }
     rooms.add(room);
+  }
+
+  /**
+   * A copy of a result's body in {@code mapped}, so that nobody changes it once it is checked, and its room is the
+   * node's again as soon as the session says so. {@code mapped}: null if the connection has no segment, or is lost.
+   */
+  byte[] copyResult(Room body, MappedSegment mapped) throws BadInputException {
+    if (segment == null && mapped != null) {
+      mapped.hold();
+      segment = mapped;
+    }
+    boolean fits = body.length <= MappedSegment.MAX_BODY_BYTES;
+    if (segment == null || !fits || !segment.contains(new Room(body.offset, Room.roundUp(body.length)))) {
+      throw new BadInputException(
+          "a result of " + body.length + " bytes at " + body.offset + ", which is in no segment");
+    }
+    byte[] copy = new byte[(int) body.length];
+    segment.bytes(body).get(copy);
+    hasResults = true;
+    return copy;
   }
 
   /** Room for a batch of so many bytes that is to be encoded there; null if there is none, or it is not worth it. */
@@ -117,6 +138,11 @@ final class SharedRooms {
   /** Whether the node waits to hear that nothing is written any more. */
   boolean hadRoom() {
     return segment != null;
+  }
+
+  /** Whether the node waits to hear that no result is read any more. */
+  boolean hadResults() {
+    return hasResults;
   }
 
   /** The session has ended: leaves the segment and calls {@code then}, now or once nothing is being written. */

@@ -204,15 +204,30 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private void encodeNext() {
       long began = System.nanoTime();
       while (rows.hasNext() && !encoder.full()) {
-        encoder.add(rows.next());
+        T row = rows.next();
+        write(
+            () -> {
+              encoder.begin(session::lend);
+              encoder.add(row);
+            });
       }
       if (encoder.rows() > 0) {
         long read = System.nanoTime();
-        next = encoder.finish();
+        write(() -> next = encoder.finish());
         session.countTimes(read - began, System.nanoTime() - read);
       } else {
         session.finish(sent);
         finished = true;
+      }
+    }
+
+    /** What may write into room that the node has granted; the source may take its time between two of these. */
+    private void write(Runnable what) {
+      session.beginWriting();
+      try {
+        what.run();
+      } finally {
+        session.endWriting();
       }
     }
 

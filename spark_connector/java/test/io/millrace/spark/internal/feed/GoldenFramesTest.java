@@ -110,10 +110,12 @@ public final class GoldenFramesTest {
       case SEGMENT:
         return SegmentName.decode(metadata).encode();
       case PLACED:
+      case PLACED_RESULT:
+        Room body = PlacedPrefix.decode(metadata);
         ByteBuffer rest = metadata.duplicate();
         rest.position(PlacedPrefix.BYTES);
         byte[] placed = BatchPrefix.decode(rest.slice()).encode(bytes(message(rest.slice())));
-        return PlacedPrefix.encode(PlacedPrefix.decode(metadata), placed);
+        return PlacedPrefix.encode(body, placed);
       case CREDIT:
       case DONE:
       case WAIT:

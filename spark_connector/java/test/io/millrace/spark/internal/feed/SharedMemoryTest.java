@@ -208,7 +208,7 @@ public final class SharedMemoryTest {
     try (NodeProcess node = new NodeProcess("--mode=inference", "--batch-rows=" + BATCH_ROWS)) {
       FeedSession session = hub.open(node.target(), options(FeedMode.INFERENCE, 0).build());
       long sent = 0;
-      while (hub.stats().batchesPlaced < 3) {
+      while (hub.stats().batchesPlaced < 3 || hub.stats().resultsPlaced < 3) {
         session.send(Rows.SCHEMA, Rows.batch(pool, sent, BATCH_ROWS));
         sent += BATCH_ROWS;
         FeedResult result = session.nextResult();
@@ -268,6 +268,14 @@ public final class SharedMemoryTest {
       FeedSession session = open(node.target());
       long id = node.accept();
       node.reply(id, FrameType.ROOM, Counts.encode(4096, 64));
+      MillraceException e = assertThrows(MillraceException.class, session::awaitDone);
+      assertTrue(e.getMessage(), e.getMessage().contains("which is in no segment"));
+    }
+    try (FakeNode node = new FakeNode()) {
+      FeedSession session = hub.open(node.target(), options(FeedMode.INFERENCE, 0).build());
+      long id = node.accept();
+      byte[] result = new BatchPrefix(0, 10).encode(new byte[64]);
+      node.reply(id, FrameType.PLACED_RESULT, PlacedPrefix.encode(new Room(4096, 64), result));
       MillraceException e = assertThrows(MillraceException.class, session::awaitDone);
       assertTrue(e.getMessage(), e.getMessage().contains("which is in no segment"));
     }
