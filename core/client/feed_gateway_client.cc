@@ -43,11 +43,10 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
       return stub_->Pace(context, request, reply);
     });
   }
-  absl::Status AgentGone(const v1::AgentGoneRequest& request) override {
+  absl::StatusOr<v1::AgentGoneReply> AgentGone(const v1::AgentGoneRequest& request) override {
     return Call<v1::AgentGoneReply>([&](grpc::ClientContext* context, v1::AgentGoneReply* reply) {
-             return stub_->AgentGone(context, request, reply);
-           })
-        .status();
+      return stub_->AgentGone(context, request, reply);
+    });
   }
   void Cancel() override { contexts_.CancelAll(); }
 

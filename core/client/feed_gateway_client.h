@@ -46,7 +46,7 @@ class FeedGatewayClient {
   virtual absl::Status Report(const v1::ReportRequest& request) = 0;
   virtual absl::Status Announce(const v1::AnnounceRequest& request) = 0;
   [[nodiscard]] virtual absl::StatusOr<v1::PaceReply> Pace(const v1::PaceRequest& request) = 0;
-  virtual absl::Status AgentGone(const v1::AgentGoneRequest& request) = 0;
+  virtual absl::StatusOr<v1::AgentGoneReply> AgentGone(const v1::AgentGoneRequest& request) = 0;
 
   // Ends the calls under way, and refuses later ones: CANCELLED.
   virtual void Cancel() = 0;

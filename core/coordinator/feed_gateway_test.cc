@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "core/base/status_matchers.h"
 #include "core/client/feed_gateway_client.h"
+#include "core/client/raw_cluster_client.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/coordinator_testing.h"
 #include "core/coordinator/fake_agent.h"
@@ -322,15 +323,76 @@ TEST(FeedGatewayTest, AnAgentWhoseDeathWasSeenIsLostAtOnce) {
   gone.set_signal(9);
   EXPECT_THAT((*gateway)->AgentGone(gone), StatusIs(absl::StatusCode::kInvalidArgument));
   gone.set_agent_id("another agent's");
-  EXPECT_THAT((*gateway)->AgentGone(gone), IsOk());
+  EXPECT_FALSE((*gateway)->AgentGone(gone)->awaits_agent());
   EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kRunning);
   gone.set_agent_id("the second");
-  EXPECT_THAT((*gateway)->AgentGone(gone), IsOk());
+  EXPECT_FALSE((*gateway)->AgentGone(gone)->awaits_agent());
   EXPECT_THAT(coordinator->WaitFailure(kLong),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("SIGKILL")));
   EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kLost);
   gone.set_executor_id(7);
   EXPECT_THAT((*gateway)->AgentGone(gone), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(FeedGatewayTest, AnAgentThatIsAwaitedMayComeBeforeItsAttemptIsDue) {
+  CoordinatorOptions options;
+  options.roles = *DealRoles({.num_executors = 2, .master_node = "chief"});
+  options.program.path = "/bin/true";
+  options.input_mode = InputMode::kFeed;
+  options.lost_after = kLong;
+  RestartPolicy& slow = options.failure.restart_by_job["worker"];
+  slow.max_restarts = 1;
+  slow.initial_backoff = slow.max_backoff = absl::Hours(1);
+  RestartPolicy& quick = options.failure.restart_by_job["chief"];
+  quick.max_restarts = 1;
+  quick.initial_backoff = absl::Milliseconds(1);
+  auto started = Coordinator::Start(std::move(options));
+  ASSERT_THAT(started, IsOk());
+  const std::unique_ptr<Coordinator> coordinator = *std::move(started);
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
+  ASSERT_THAT(gateway, IsOk());
+  const auto dial = [&](int id, const std::string& agent_id) {
+    FakeAgentOptions options = FakeAgentOptions::For(*coordinator);
+    options.executor_id = id;
+    options.agent_id = agent_id;
+    return std::make_unique<FakeAgent>(options);
+  };
+  std::unique_ptr<FakeAgent> agents[] = {dial(0, "chief"), dial(1, "worker")};
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+
+  v1::AgentGoneRequest gone;
+  gone.set_executor_id(1);
+  gone.set_agent_id("worker");
+  gone.set_signal(9);
+  EXPECT_TRUE((*gateway)->AgentGone(gone)->awaits_agent());
+  agents[1] = dial(1, "its successor");
+  ASSERT_TRUE(agents[1]->WaitRegistered());
+  EXPECT_FALSE((*gateway)->AgentGone(gone)->awaits_agent());
+  // The spec changes meanwhile: a change without the spec would mean nothing to it.
+  gone.set_executor_id(0);
+  gone.set_agent_id("chief");
+  EXPECT_TRUE((*gateway)->AgentGone(gone)->awaits_agent());
+  agents[0] = dial(0, "the chief's successor");
+  ASSERT_TRUE(agents[0]->WaitUntil([](const FakeAgent& agent) { return agent.epoch() == 2; }));
+  coordinator->EndFeed("input");
+  ASSERT_TRUE(agents[1]->WaitUntil([](const FakeAgent& agent) {
+    return !agent.received().empty() && agent.received().back().has_end_feed();
+  }));
+  EXPECT_EQ(agents[1]->epoch(), 0u);
+  EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kRegistered);
+  EXPECT_EQ(coordinator->Snapshot().slots[1].attempt, 1u);
+
+  auto operators =
+      RawClusterClient::Connect({.address = coordinator->address(),
+                                 .ca_pem = coordinator->ca_pem(),
+                                 .identity_pem = coordinator->viewer_identity_pem(),
+                                 .viewer_token = coordinator->tokens().viewer,
+                                 .operator_token = coordinator->tokens().operator_token,
+                                 .timeout = kLong});
+  ASSERT_THAT(operators, IsOk());
+  EXPECT_THAT((*operators)->RestartNode(1, "it has waited long enough"), IsOkAndHolds(1u));
+  ASSERT_TRUE(agents[1]->WaitUntil([](const FakeAgent& agent) { return agent.epoch() == 3; }));
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
 }
 
 }  // namespace

@@ -74,7 +74,9 @@ Json ErrorToJson(bool present, const v1::Error& error) {
 
 Json ReportToJson(const v1::ReportReply&) { return Json::object(); }
 Json AnnounceToJson(const v1::AnnounceReply&) { return Json::object(); }
-Json AgentGoneToJson(const v1::AgentGoneReply&) { return Json::object(); }
+Json AgentGoneToJson(const v1::AgentGoneReply& reply) {
+  return {{"awaits_agent", reply.awaits_agent()}};
+}
 
 }  // namespace
 

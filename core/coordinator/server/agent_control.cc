@@ -386,7 +386,8 @@ void AgentControl::AgentAwaited(int executor_id, absl::string_view why) {
   });
 }
 
-absl::Status AgentControl::AgentGone(const v1::AgentGoneRequest& request) {
+absl::Status AgentControl::AgentGone(const v1::AgentGoneRequest& request,
+                                     v1::AgentGoneReply* reply) {
   if (request.agent_id().empty()) {
     return absl::InvalidArgumentError("AgentGoneRequest.agent_id is unset");
   }
@@ -398,8 +399,12 @@ absl::Status AgentControl::AgentGone(const v1::AgentGoneRequest& request) {
   }
   bool known = true;
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
-    known = state_->table.Has(request.executor_id());
-    if (known) state_->table.AgentExited(exit, effects);
+    known = state_->table.Has(exit.executor_id);
+    if (!known) return;
+    state_->table.AgentExited(exit, effects);
+    reply->set_awaits_agent(state_->table.agent_id(exit.executor_id) == exit.agent_id &&
+                            state_->table.AgentIsGone(exit.executor_id) &&
+                            state_->table.AwaitsReplacement(exit.executor_id));
   });
   if (known) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no executor ", request.executor_id()));

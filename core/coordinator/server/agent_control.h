@@ -61,7 +61,7 @@ class AgentControl {
   void AgentExited(const AgentExit& exit);
   void AgentAwaited(int executor_id, absl::string_view why);
   // As core/proto/feed_gateway.proto says.
-  absl::Status AgentGone(const v1::AgentGoneRequest& request);
+  absl::Status AgentGone(const v1::AgentGoneRequest& request, v1::AgentGoneReply* reply);
 
   // ---- for the other parts; the first three with the state's lock held ----
 

@@ -155,7 +155,9 @@ void ControlState::PerformSpec(const TableEffects& effects) {
     for (const auto& [id, stream] : streams) {
       const bool gets_all = std::find(effects.whole_spec.begin(), effects.whole_spec.end(), id) !=
                             effects.whole_spec.end();
-      if (stream.registered && !gets_all) SendBytes(id, bytes);
+      if (stream.registered && !gets_all && !table.IsEarly(stream.executor_id)) {
+        SendBytes(id, bytes);
+      }
     }
   }
   for (const uint64_t id : effects.whole_spec) SendBytes(id, WholeSpec());

@@ -29,10 +29,13 @@ absl::StatusOr<uint32_t> OperatorControl::RestartNode(int executor_id, absl::str
   absl::StatusOr<uint32_t> attempt = absl::CancelledError("the coordinator was shut down");
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
-    const uint32_t before = state_->table.Has(executor_id) ? state_->table.attempt(executor_id) : 0;
+    const bool known = state_->table.Has(executor_id);
+    const uint32_t before = known ? state_->table.attempt(executor_id) : 0;
+    // Of one that is early the agent is there already.
+    const uint32_t more = known && state_->table.IsEarly(executor_id) ? 0 : 1;
     const absl::Status asked = state_->table.Restart(
         executor_id, absl::StrCat("restarted by an operator: ", reason), effects);
-    attempt = asked.ok() ? absl::StatusOr<uint32_t>(before + 1) : asked;
+    attempt = asked.ok() ? absl::StatusOr<uint32_t>(before + more) : asked;
   });
   if (attempt.ok()) state_->recorder->RestartRequested(executor_id, reason);
   return attempt;

@@ -301,9 +301,9 @@ grpc::ServerUnaryReactor* GatewayService::Pace(grpc::CallbackServerContext* cont
 
 grpc::ServerUnaryReactor* GatewayService::AgentGone(grpc::CallbackServerContext* context,
                                                     const v1::AgentGoneRequest* request,
-                                                    v1::AgentGoneReply* /*reply*/) {
+                                                    v1::AgentGoneReply* reply) {
   absl::Status status = gate_->Admit(*context, "AgentGone", {TokenKind::kAgent});
-  if (status.ok()) status = agents_->AgentGone(*request);
+  if (status.ok()) status = agents_->AgentGone(*request, reply);
   return Done(context, status);
 }
 

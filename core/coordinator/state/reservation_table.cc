@@ -288,7 +288,8 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
     if (slot.state == SlotState::kLost) {
       const absl::Time when = slot.reached[static_cast<int>(slot.before_lost)];
       slot.error = absl::OkStatus();
-      if (slot.restart_at.has_value()) {  // it was not needed after all
+      const bool was_early = slot.before_lost <= SlotState::kRegistered;
+      if (slot.restart_at.has_value() && !was_early) {  // it was not needed after all
         slot.restart_at.reset();
         slot.restarts.pop_back();
         slot.earlier.pop_back();
@@ -311,7 +312,13 @@ void ReservationTable::TakeOver(Slot& slot, TableEffects* effects) {
     slot.announce = true;
     effects->replaced.push_back(IdOf(slot));
   }
+  const std::optional<absl::Duration> due = slot.restart_at;
+  std::optional<NodeFailure> healing = std::move(slot.healing);
   BeginAttempt(slot);
+  if (due.has_value() && clock_->SteadyNow() < *due) {
+    slot.restart_at = due;
+    slot.healing = std::move(healing);
+  }
 }
 
 void ReservationTable::BeginAttempt(Slot& slot) {
@@ -358,7 +365,7 @@ bool ReservationTable::Registered(int executor_id, uint64_t stream_id, TableEffe
   }
   slot->heard = clock_->SteadyNow();
   if (slot->state == SlotState::kConnected) Move(*slot, SlotState::kRegistered, effects);
-  UpdateSpec(*slot, effects);
+  if (!IsEarly(*slot)) UpdateSpec(*slot, effects);
   if (slot->stop_asked && !IsEnded(slot->state)) {
     effects->stop.push_back({stream_id, slot->stop_reason, slot->stop_now});
   }
@@ -371,7 +378,7 @@ void ReservationTable::UpdateSpec(Slot& slot, TableEffects* effects) {
     for (const Slot& each : slots_) {
       // Roles are distinct and their indices not negative.
       MILLRACE_CHECK(spec_.SetTask(each.role.job_name, each.role.task_index, each.address).ok());
-      if (each.stream_id != 0) effects->whole_spec.push_back(each.stream_id);
+      if (each.stream_id != 0 && !IsEarly(each)) effects->whole_spec.push_back(each.stream_id);
     }
     epoch_ = 1;
   } else {
@@ -511,6 +518,10 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   slot.error = failure.status;
   // Losing an agent that was told to end is what was wanted; a bad exit is still a failure.
   const bool wanted = slot.stop_asked && state == SlotState::kLost;
+  if (!replaceable) {  // an early agent's slot is to be mended anew
+    slot.restart_at.reset();
+    slot.healing.reset();
+  }
   const bool fatal = !wanted && !replaceable && !PlanRestart(slot, &failure, effects);
   Move(slot, state, effects);
   if (!fatal) return;

@@ -162,6 +162,7 @@ class ReservationTable {
 
   // An agent asks for a slot: `executor_id`, or any free one. On success the slot is kConnected (or
   // where it was, if the agent came back) and `stream_id`, never used before, is its live stream.
+  // An agent may come before the slot's next attempt is due, and waits for that: IsEarly().
   //
   // Returns NOT_FOUND if there is no such slot; ALREADY_EXISTS if another agent has it, or it has
   // finished; UNAVAILABLE, saying for how long, if its lease still runs, or the agent would replace
@@ -214,6 +215,9 @@ class ReservationTable {
   [[nodiscard]] uint64_t stream(int executor_id) const { return slots_[executor_id].stream_id; }
   // The slot ended but a replacement may take it, and the cluster counts on that.
   [[nodiscard]] bool AwaitsReplacement(int executor_id) const;
+  // Another agent has the slot before its next attempt is due. It has no spec, with which it would
+  // start, until then.
+  [[nodiscard]] bool IsEarly(int executor_id) const { return IsEarly(slots_[executor_id]); }
   // No program runs there: it ended, or nobody ever took the slot and it was asked to stop.
   [[nodiscard]] bool HasEnded(int executor_id) const;
   // Hosts that are quarantined now, by name.
@@ -267,7 +271,8 @@ class ReservationTable {
     const RestartPolicy* policy = nullptr;  // of options_
     std::deque<absl::Duration> restarts;    // used, within the policy's window; steady
     int short_runs = 0;                     // failures in a row, each soon after its start
-    // Another attempt is due then (steady). Only in kFailed and kLost.
+    // Another attempt is due then (steady). Only in kFailed and kLost; and where its agent has come
+    // already, in kConnected and kRegistered.
     std::optional<absl::Duration> restart_at;
     std::string next_address;            // the agent stayed and holds it; empty: no agent stays
     std::optional<NodeFailure> healing;  // the failure that the next attempt is to mend
@@ -291,6 +296,10 @@ class ReservationTable {
   void Move(Slot& slot, SlotState state, TableEffects* effects);
   void Attach(Slot& slot, const AgentInfo& agent, uint64_t stream_id);
   void Detach(Slot& slot);
+  static bool IsEarly(const Slot& slot) {
+    return slot.restart_at.has_value() &&
+           (slot.state == SlotState::kConnected || slot.state == SlotState::kRegistered);
+  }
   // An agent has or had the slot in this attempt.
   static bool HasConnected(const Slot& slot) {
     return !slot.nonce.empty() && slot.state >= SlotState::kConnected;
@@ -314,7 +323,7 @@ class ReservationTable {
   // Plans another attempt after `failure`. False, with the reason in failure->no_restart where the
   // slot has a budget: none follows.
   bool PlanRestart(Slot& slot, NodeFailure* failure, TableEffects* effects);
-  // The restart is due: in the agent that stayed, or by the launcher.
+  // The restart is due: in the agent that stayed or has come, or by the launcher.
   void DoRestart(Slot& slot, TableEffects* effects);
   void StartInPlace(Slot& slot, TableEffects* effects);
   // Forgets what belongs to one attempt; the next has a nonce of its own.

@@ -108,7 +108,11 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
   slot.short_runs = short_run ? slot.short_runs + 1 : 1;
   const absl::Duration after = RestartBackoff(policy, slot.short_runs - 1, RandomFraction());
   slot.restarts.push_back(now);
-  slot.restart_at = now + after;
+  // Its stream broke as it died; how long it takes to be sure of that delays nothing.
+  const bool died =
+      HasConnected(slot) && !IsEnded(slot.state) && slot.agent_dead && slot.stream_id == 0;
+  const absl::Duration failed_at = died ? slot.lease_until - options_.lease : now;
+  slot.restart_at = std::max(failed_at + after, now);
   // An agent that is only silent may come back until its lease is over.
   if (slot.stream_id == 0 && !slot.agent_dead) {
     slot.restart_at = std::max(*slot.restart_at, slot.lease_until);
@@ -126,6 +130,14 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
 void ReservationTable::DoRestart(Slot& slot, TableEffects* effects) {
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
     StartInPlace(slot, effects);
+    return;
+  }
+  if (IsEarly(slot)) {
+    slot.restart_at.reset();
+    slot.healing.reset();
+    // One that is about to register is sent the spec when it does.
+    if (slot.state == SlotState::kRegistered && slot.stream_id != 0) UpdateSpec(slot, effects);
+    effects->changed.push_back(IdOf(slot));
     return;
   }
   slot.restart_at.reset();

@@ -243,6 +243,7 @@ TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFres
   EXPECT_NE(admission->nonce, nonce);
   EXPECT_THAT(f.effects.replaced, ElementsAre(0));
   ASSERT_TRUE(f.table.Registered(0, 9, &f.effects));
+  f.Alive(absl::Seconds(2));  // until its restart is due
   EXPECT_EQ(f.table.epoch(), 2u);
   ASSERT_THAT(f.effects.changes, SizeIs(1));
   EXPECT_EQ(f.effects.changes[0].address, "b:1");

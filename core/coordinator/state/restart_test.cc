@@ -156,6 +156,141 @@ TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
                        "started: no processes left"));
 }
 
+TEST(RestartTest, TheBackoffOfAnAgentsDeathBeginsWhenItsStreamBreaks) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.StreamLost(1, &f.effects);
+  f.Silence(absl::Seconds(0.7));
+  f.table.AgentExited({.executor_id = 0, .agent_id = "a0", .exit = Signal(9)}, &f.effects);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  EXPECT_LE(f.effects.restarts[0].after, absl::Seconds(0.5));
+  EXPECT_GE(f.effects.restarts[0].after, absl::Seconds(0.1));
+  f.Silence(absl::Seconds(0.6));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+}
+
+// The agent of slot 0 was killed, and another one has come before the next attempt is due.
+void KillAndReplaceEarly(TableFixture& f) {
+  f.Bring(SlotState::kRunning, 0);
+  f.Bring(SlotState::kRunning, 1);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  f.effects = {};
+  const auto admission = f.table.Connect(0, Agent("b0"), 9, &f.effects);
+  ASSERT_THAT(admission, IsOk());
+  EXPECT_EQ(admission->attempt, 1u);
+  EXPECT_TRUE(f.table.IsEarly(0));
+}
+
+TEST(RestartTest, AnAgentThatComesEarlyWaitsUntilItsAttemptIsDue) {
+  TableFixture f(Healing(1));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  EXPECT_TRUE(f.table.IsEarly(0));
+  f.Silence(absl::Seconds(0.7));
+  EXPECT_THAT(f.effects.whole_spec, IsEmpty());
+  EXPECT_THAT(f.effects.changes, IsEmpty());
+  EXPECT_TRUE(f.table.Status(0).restart_at.has_value());
+  f.Silence(absl::Seconds(0.6));
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(9u));
+  ASSERT_THAT(f.effects.changes, SizeIs(1));
+  EXPECT_EQ(f.effects.changes[0].address, "b0:1");
+  EXPECT_EQ(f.effects.changes[0].attempt, 1u);
+  EXPECT_FALSE(f.table.IsEarly(0));
+  EXPECT_FALSE(f.table.Status(0).restart_at.has_value());
+  f.table.Update(9, Report(Kind::kRunning, 1), &f.effects);
+  EXPECT_TRUE(f.table.AllRan());
+  EXPECT_EQ(f.table.Status(0).restarts, 1);
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
+TEST(RestartTest, AnEarlyAgentThatHasNoCertificateYetStartsWhenItHas) {
+  TableFixture f(Healing(1));
+  KillAndReplaceEarly(f);
+  f.Silence(absl::Seconds(2));
+  EXPECT_THAT(f.effects.whole_spec, IsEmpty());
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  f.table.Registered(0, 9, &f.effects);
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(9u));
+}
+
+TEST(RestartTest, AnEarlyAgentIsAskedToStopAndTheFailureCounts) {
+  TableFixture f(Healing(1));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  f.table.Stop(0, "done", false, &f.effects);
+  ASSERT_THAT(f.effects.stop, SizeIs(1));
+  EXPECT_EQ(f.effects.stop[0].stream_id, 9u);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart, "the cluster was stopped before its next attempt");
+  f.Alive(absl::Seconds(60));
+  EXPECT_THAT(f.effects.whole_spec, IsEmpty());
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+}
+
+TEST(RestartTest, AnEarlyAgentThatIsSilentIsReplacedWhenItsAttemptIsDue) {
+  TableOptions options = Healing(1);
+  options.restart.initial_backoff = options.restart.max_backoff = absl::Seconds(20);
+  TableFixture f(std::move(options));
+  const auto silence = [&f](int seconds) {  // of slot 0 alone
+    for (; seconds > 0; --seconds) {
+      f.table.Heard(f.table.stream(1));
+      f.Silence(absl::Seconds(1));
+    }
+  };
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  silence(6);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  // It comes back, and waits on.
+  ASSERT_THAT(f.table.Connect(0, Agent("b0"), 10, &f.effects), IsOk());
+  f.table.Registered(0, 10, &f.effects);
+  EXPECT_TRUE(f.table.IsEarly(0));
+  EXPECT_EQ(f.table.Status(0).restarts, 1);
+  silence(26);
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  EXPECT_THAT(f.effects.whole_spec, IsEmpty());
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
+TEST(RestartTest, AnEarlyAgentThatIsKilledTooIsAnotherFailure) {
+  TableFixture f(Healing(2));
+  KillAndReplaceEarly(f);
+  f.table.AgentExited({.executor_id = 0, .agent_id = "b0", .exit = Signal(9)}, &f.effects);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  EXPECT_EQ(f.effects.restarts[0].used, 2);
+  EXPECT_GE(f.effects.restarts[0].after, absl::Seconds(1.6));
+  f.Silence(absl::Seconds(3));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
+TEST(RestartTest, AnEarlyAgentWhoseProgramIsNotThereEndsTheWait) {
+  TableFixture f(Healing(3));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  NodeReport report = Report(Kind::kLaunchFailed, 1);
+  report.pid = 0;
+  f.table.Update(9, report, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart, "another attempt would end in the same way");
+  f.Alive(absl::Seconds(60));
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  EXPECT_THAT(f.effects.start, IsEmpty());
+  f.table.Stop(0, "done", false, &f.effects);
+  EXPECT_THAT(f.effects.failures, SizeIs(1));
+}
+
+TEST(RestartTest, AnOperatorStartsAnEarlyAgentAtOnce) {
+  TableFixture f(Healing(1));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  EXPECT_THAT(f.table.Restart(0, "now", &f.effects), IsOk());
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(9u));
+  EXPECT_THAT(f.effects.stop, IsEmpty());
+}
+
 TEST(RestartTest, OnOneHostEachNodeIsCountedForItself) {
   TableOptions options = Workers(4);
   options.restart.max_restarts = 5;

@@ -9,6 +9,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.JsonObject;
@@ -216,6 +217,11 @@ abstract class Checks {
   /** Something that comes true. */
   interface Condition {
     boolean holds() throws Exception;
+  }
+
+  /** A node that was lost runs again. */
+  static boolean isBack(NodeInfo node) {
+    return node.attempt() > 0 && node.state() == NodeState.RUNNING;
   }
 
   static long parentOf(long pid) throws IOException {

@@ -71,6 +71,7 @@ final class RecoveryChecks extends Checks {
     check("nodeKilled", this::nodeKilled);
     check("programFailed", this::programFailed);
     check("agentKilled", this::agentKilled);
+    check("agentKilledWithoutAFreeCore", this::agentKilledWithoutAFreeCore);
     check("noPlace", this::noPlace);
     check("allExecutorsKilled", this::allExecutorsKilled);
     check("onlyAgentKilledInInference", this::onlyAgentKilledInInference);
@@ -217,6 +218,37 @@ final class RecoveryChecks extends Checks {
     killed("agent", cluster -> kill("-9", parentOf(cluster.clusterInfo().get(0).pid())));
   }
 
+  /** Waits until all rows of train are with the only node; then others have every core. */
+  private JavaFutureAction<Void> takeEveryCore(MillraceCluster cluster, long rows) throws Exception {
+    await("all rows with the node", () -> ledger(cluster, "rows_received") == rows);
+    await("the end of the jobs", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    JavaFutureAction<Void> others =
+        sc.parallelize(Arrays.asList(1, 2), 2)
+            .foreachAsync(i -> await("their job's end", () -> TaskContext.get().isInterrupted()));
+    await("a task on each core", () -> runningTasks() == 2);
+    return others;
+  }
+
+  /** Its executor starts another one in its place, which is no task of Spark's. */
+  private void agentKilledWithoutAFreeCore() throws Exception {
+    MillraceCluster cluster = run(feed(1).failure(restarts(3)), "slow", "50");
+    long rows = 200;
+    AtomicReference<TrainResult> result = new AtomicReference<>();
+    Thread training = new Thread(() -> result.set(cluster.train(numbers(rows, 2))));
+    training.start();
+    JavaFutureAction<Void> others = takeEveryCore(cluster, rows);
+    long executor = executorOf(cluster.clusterInfo().get(0));
+    kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+    await("the node's next attempt", () -> isBack(cluster.clusterInfo().get(0)));
+    requireEqual(2, runningTasks());
+    requireEqual(executor, executorOf(cluster.clusterInfo().get(0)));
+    others.cancel(true); // the rows are fed again by a job
+    training.join();
+    require(result.get() != null, "train failed");
+    requireEqual(rows, result.get().rows());
+    cluster.shutdown();
+  }
+
   /** The only node is lost, and others have every core: train ends in its time, and goes on with a core. */
   private void noPlace() throws Exception {
     MillraceCluster cluster = run(feed(1).failure(restarts(3)), "slow", "50");
@@ -227,13 +259,9 @@ final class RecoveryChecks extends Checks {
         new Thread(
             () -> error.set(requireError(StatusCode.DEADLINE_EXCEEDED, () -> cluster.train(numbers(2000, 2), soon))));
     training.start();
-    await("all rows with the node", () -> ledger(cluster, "rows_received") == 2000);
-    await("the end of the jobs", () -> sc.statusTracker().getActiveJobIds().length == 0);
-    JavaFutureAction<Void> others =
-        sc.parallelize(Arrays.asList(1, 2), 2)
-            .foreachAsync(i -> await("their job's end", () -> TaskContext.get().isInterrupted()));
-    await("a task on each core", () -> runningTasks() == 2);
-    kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+    JavaFutureAction<Void> others = takeEveryCore(cluster, 2000);
+    // With its executor: one whose agent alone is killed needs no core. That Spark starts another one changes nothing.
+    kill("-9", executorOf(cluster.clusterInfo().get(0)));
     long killed = System.nanoTime();
     training.join();
     long took = millisSince(killed);
@@ -337,10 +365,6 @@ final class RecoveryChecks extends Checks {
           kill("-9", pids[0]);
           kill("-9", pids[1]);
         });
-  }
-
-  private static boolean isBack(NodeInfo node) {
-    return node.attempt() > 0 && node.state() == NodeState.RUNNING;
   }
 
   /** Throws if something took too long that was over so many milliseconds after the kill. */

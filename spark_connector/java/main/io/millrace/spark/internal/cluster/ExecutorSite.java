@@ -2,6 +2,8 @@ package io.millrace.spark.internal.cluster;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedHub;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -143,15 +145,24 @@ public final class ExecutorSite {
     }
   }
 
-  /** Says which agents were killed: otherwise the coordinator would wait for their leases. */
+  /**
+   * Says which agents were killed, as otherwise the coordinator would wait for their leases, and replaces those whose
+   * nodes are to be started again. The replacement is there before that is due.
+   */
   private void tellDeaths() {
-    for (Params death : places.takeDeaths()) {
+    for (NodeAgent dead : places.takeDeaths()) {
+      Params death = dead.death();
       LOG.warn("the agent of node {} was killed by signal {}", death.get("executor_id"), death.get("signal"));
+      boolean awaited = false;
       try {
-        link.call("agent_gone", death);
+        JsonObject reply = link.call("agent_gone", death);
+        awaited = reply.has("awaits_agent") && reply.bool("awaits_agent");
       } catch (MillraceException e) {
         LOG.warn("the coordinator cannot be told: {}", e.getMessage()); // it sees that the lease is over
+      } catch (BadInputException e) {
+        LOG.warn("the answer to agent_gone makes no sense: {}", e.getMessage());
       }
+      places.succeed(dead, awaited);
     }
   }
 

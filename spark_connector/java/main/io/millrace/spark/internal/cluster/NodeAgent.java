@@ -32,12 +32,16 @@ public final class NodeAgent {
   private static final int KILLED = 128; // and the signal, in an exit code of Java's
 
   private final int executorId;
+  private final Params params;
   private final ControlChild child;
   private final Consumer<NodeAgent> onExit;
   // Guarded by this.
   private String agentId = "";
   private int exitCode;
   private boolean deathTaken;
+  private boolean hasSuccessor; // or will never have one
+  private NodeAgent successor;
+  private boolean closed;
   private State state = State.IDLE;
   private String node = "";
   private int attempt;
@@ -54,7 +58,7 @@ public final class NodeAgent {
    */
   public static NodeAgent start(
       CoordinatorAddress coordinator, int executorId, Params params, Consumer<NodeAgent> onExit) {
-    NodeAgent agent = new NodeAgent(executorId, onExit);
+    NodeAgent agent = new NodeAgent(executorId, params, onExit);
     try {
       JsonObject started =
           agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
@@ -71,8 +75,9 @@ public final class NodeAgent {
     }
   }
 
-  private NodeAgent(int executorId, Consumer<NodeAgent> onExit) {
+  private NodeAgent(int executorId, Params params, Consumer<NodeAgent> onExit) {
     this.executorId = executorId;
+    this.params = params;
     this.onExit = onExit;
     child =
         ControlChild.start(
@@ -131,6 +136,11 @@ public final class NodeAgent {
     return executorId;
   }
 
+  /** With what it was started. */
+  Params params() {
+    return params;
+  }
+
   /** "worker:1"; "" before it is known. */
   public synchronized String node() {
     return node;
@@ -154,15 +164,44 @@ public final class NodeAgent {
   }
 
   /**
-   * What the coordinator is to be told of an agent that was killed, once: null if it lives, has ended by itself and
-   * told so, or this was asked before.
+   * Whether the coordinator is to be told of its death, once: false if it lives, has ended by itself and told so, or
+   * this was asked before.
    */
-  synchronized Params takeDeath() {
-    if (exitCode <= KILLED || agentId.isEmpty() || deathTaken) {
-      return null;
-    }
-    deathTaken = true;
+  synchronized boolean takeDeath() {
+    boolean fresh = wasKilled() && !deathTaken;
+    deathTaken |= fresh;
+    return fresh;
+  }
+
+  private boolean wasKilled() {
+    return exitCode > KILLED && !agentId.isEmpty();
+  }
+
+  /** What the coordinator is told of an agent that was killed. */
+  synchronized Params death() {
     return Params.of("executor_id", executorId).and("agent_id", agentId).and("signal", exitCode - KILLED);
+  }
+
+  /** Says which agent takes the place of this one, which was killed; null: none does. */
+  void setSuccessor(NodeAgent next) {
+    boolean unwanted;
+    synchronized (this) {
+      hasSuccessor = true;
+      successor = next;
+      unwanted = closed;
+      notifyAll();
+    }
+    if (unwanted && next != null) {
+      next.close();
+    }
+  }
+
+  /** After its end: the agent that has its place, if it was killed and its node is started again; otherwise null. */
+  public synchronized NodeAgent awaitSuccessor() throws InterruptedException {
+    while (wasKilled() && !hasSuccessor) {
+      wait(1000);
+    }
+    return successor;
   }
 
   /** Waits until its node runs or it has ended, which it returns as false. */
@@ -180,9 +219,17 @@ public final class NodeAgent {
     }
   }
 
-  /** Ends node and agent now; both are gone a moment later. */
+  /** Ends node and agent now, and a successor; they are gone a moment later. */
   public void close() {
+    NodeAgent next;
+    synchronized (this) {
+      closed = true;
+      next = successor;
+    }
     child.close();
+    if (next != null) {
+      next.close();
+    }
   }
 
   ControlChild child() {

@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.MillraceException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -8,9 +9,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The places for nodes of one cluster in this JVM, and the agents of those that run here. Thread-safe. */
 public final class NodePlaces {
+  private static final Logger LOG = LoggerFactory.getLogger(NodePlaces.class);
   private static final long LOOK_FOR_LOST_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
 
   private final CoordinatorAddress coordinator;
@@ -21,7 +25,8 @@ public final class NodePlaces {
   private final Set<String> doneReading = new HashSet<>(); // queue and executor id
   private final Map<Integer, Long> lostSince = new HashMap<>(); // nodes that are to be started again, when seen first
   private long lookedForLostNanos = System.nanoTime() - LOOK_FOR_LOST_NANOS;
-  private final List<Params> deaths = new ArrayList<>(); // of agents, not told yet
+  private final List<NodeAgent> deaths = new ArrayList<>(); // killed, which is not told yet
+  private final Set<NodeAgent> held = new HashSet<>(); // killed; their places are not given up yet
 
   /** {@code onDeath} is called when there is something for {@link #takeDeaths}. */
   NodePlaces(CoordinatorAddress coordinator, Runnable onDeath) {
@@ -70,7 +75,10 @@ public final class NodePlaces {
     return TimeUnit.NANOSECONDS.toMillis(now - lostSince.computeIfAbsent(executorId, id -> now));
   }
 
-  /** Starts the agent of a node whose place was claimed; the place is free again when it has ended. */
+  /**
+   * Starts the agent of a node whose place was claimed. When it has ended, the place is free again, unless another
+   * agent is started there ({@link #succeed}).
+   */
   public NodeAgent startAgent(int executorId, Params params) {
     NodeAgent agent;
     try {
@@ -79,17 +87,11 @@ public final class NodePlaces {
       unclaim(executorId);
       throw e;
     }
-    boolean gone;
     synchronized (this) {
-      gone = !agent.child().isAlive(); // its exit may have been told already
-      if (gone) {
-        claimed.remove(executorId);
-      } else {
-        agents.put(executorId, agent);
-      }
+      agents.put(executorId, agent);
     }
-    if (gone) {
-      noteDeath(agent);
+    if (!agent.child().isAlive()) { // its exit may have been told already
+      onAgentExit(agent);
     }
     return agent;
   }
@@ -104,29 +106,58 @@ public final class NodePlaces {
   private void onAgentExit(NodeAgent agent) {
     synchronized (this) {
       // One that was not taken for the node's has no place: that is the next attempt's, maybe.
-      if (agents.remove(agent.executorId(), agent)) {
-        claimed.remove(agent.executorId());
-      }
-    }
-    noteDeath(agent);
-  }
-
-  private void noteDeath(NodeAgent agent) {
-    synchronized (this) {
-      Params death = agent.takeDeath();
-      if (death == null) {
+      boolean placed = agents.remove(agent.executorId(), agent);
+      if (!agent.takeDeath()) {
+        if (placed) {
+          claimed.remove(agent.executorId());
+        }
         return;
       }
-      deaths.add(death);
+      deaths.add(agent);
+      if (placed) {
+        held.add(agent);
+      }
     }
     onDeath.run();
   }
 
   /** Agents that were killed and that the coordinator has not been told of; they count as told now. */
-  synchronized List<Params> takeDeaths() {
-    List<Params> taken = new ArrayList<>(deaths);
+  synchronized List<NodeAgent> takeDeaths() {
+    List<NodeAgent> taken = new ArrayList<>(deaths);
     deaths.clear();
     return taken;
+  }
+
+  /**
+   * After the death of an agent was told: starts another in its place, in a thread of its own, or gives the place up.
+   *
+   * @param awaited whether the node is to be started again
+   */
+  void succeed(NodeAgent dead, boolean awaited) {
+    boolean placed;
+    synchronized (this) {
+      placed = held.remove(dead) && claimed.contains(dead.executorId());
+      if (placed && !awaited) {
+        claimed.remove(dead.executorId());
+      }
+    }
+    if (!placed || !awaited) {
+      dead.setSuccessor(null);
+      return;
+    }
+    Thread starter = new Thread(() -> dead.setSuccessor(startAnother(dead)), "millrace-again");
+    starter.setDaemon(true);
+    starter.start();
+  }
+
+  private NodeAgent startAnother(NodeAgent dead) {
+    try {
+      LOG.info("the agent of node {} is started again", dead.executorId());
+      return startAgent(dead.executorId(), dead.params());
+    } catch (MillraceException e) {
+      LOG.warn("node {}: no agent could be started here again: {}", dead.executorId(), e.getMessage());
+      return null; // the driver asks Spark for a place
+    }
   }
 
   synchronized boolean hasDeaths() {

@@ -19,9 +19,12 @@ final class NodeReviver implements Serializable {
   private static final Logger LOG = LoggerFactory.getLogger(NodeReviver.class);
   /** Nodes that one look asks the coordinator about. */
   private static final int MAX_ASKED = 16;
-  // The coordinator's restart policy: a second after the first loss, doubled each time, and up to a fifth more.
-  private static final long BACKOFF_MILLIS = 1_200;
-  private static final long MAX_BACKOFF_MILLIS = 36_000;
+  /**
+   * So long a node is lost before its agent is started, and twice as long each time: half of what the coordinator waits
+   * by default, and time for the executor that had the node and can replace an agent that was killed.
+   */
+  private static final long PATIENCE_MILLIS = 500;
+  private static final long MAX_PATIENCE_MILLIS = 15_000;
 
   private final NodePlan plan;
   private final List<NodeSlot> fed;
@@ -36,7 +39,10 @@ final class NodeReviver implements Serializable {
     this.fed = fed;
   }
 
-  /** Starts the agent of one node that is to be started again, if this executor has a place; does not wait for it. */
+  /**
+   * Starts the agent of one node that is to be started again, if this executor has a place; does not wait for it. The
+   * coordinator lets it wait until the node's restart is due.
+   */
   void look(FeedPlan feed, ExecutorSite site, TaskContext task, int partition) {
     if (!site.places().mayLookForLost(plan.nodesPerExecutor)) {
       return;
@@ -46,7 +52,7 @@ final class NodeReviver implements Serializable {
       NodeSlot slot = fed.get((int) ((partition + (long) i) % fed.size()));
       FeedTarget target = site.directory().lookup(feed.feed, partition, slot.executorId);
       boolean lost = target.state == FeedTarget.State.RESTARTING && site.directory().hasFailed(slot.executorId);
-      if (site.places().lostForMillis(slot.executorId, lost) < backoffMillis(target.attempt)) {
+      if (site.places().lostForMillis(slot.executorId, lost) < patienceMillis(target.attempt)) {
         continue;
       }
       if (site.places().claim(slot.executorId, plan.nodesPerExecutor)) {
@@ -59,8 +65,7 @@ final class NodeReviver implements Serializable {
     }
   }
 
-  /** How long the coordinator may wait, at most, before it asks for another agent of a node with so many restarts. */
-  private static long backoffMillis(int attempt) {
-    return Math.min(BACKOFF_MILLIS << Math.min(attempt, 10), MAX_BACKOFF_MILLIS);
+  private static long patienceMillis(int attempt) {
+    return Math.min(PATIENCE_MILLIS << Math.min(attempt, 10), MAX_PATIENCE_MILLIS);
   }
 }

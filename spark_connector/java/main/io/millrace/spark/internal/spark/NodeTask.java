@@ -99,13 +99,20 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
       boolean running = false;
       boolean keep = false;
       try {
-        running = agent.awaitRunning();
-        if (running && copy) { // it takes the first one's part
-          site.places().keep(agent);
-        }
-        keep = running && plan.freesFedSlots && slot.isFed();
-        if (!keep) {
+        NodeAgent next = agent;
+        while (next != null) {
+          agent = next;
+          boolean runs = agent.awaitRunning();
+          if (runs && copy) { // it takes the first one's part
+            site.places().keep(agent);
+          }
+          running |= runs;
+          keep = runs && plan.freesFedSlots && slot.isFed();
+          if (keep) {
+            break;
+          }
           agent.awaitEnd();
+          next = agent.awaitSuccessor();
         }
       } catch (InterruptedException e) {
         // Its job was cancelled: with the cluster, whose end ends the node, or by somebody who cancelled all jobs, as

@@ -91,8 +91,27 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     site.places().startAgent(7, new Params()).awaitEnd();
     FakeAgent.await("its death", () -> fake.log().contains("\"agent_gone\""));
     assertTrue(fake.log(), fake.log().contains("{\"executor_id\":7,\"agent_id\":\"a7\",\"signal\":9}"));
-    assertTrue("its place is free", site.places().claim(7, 1));
+    FakeAgent.await("its place", () -> site.places().claim(7, 1));
+    assertEquals("agents", 1, fake.starts("agent"));
     site.places().unclaim(7);
+    site.leave();
+  }
+
+  @Test
+  public void anAgentThatIsKilledHasASuccessorInItsPlaceIfTheCoordinatorAwaitsOne() throws Exception {
+    FakeAgent fake = fake(FakeAgent.killedOnce(""));
+    ExecutorSite site = site();
+    assertTrue(site.places().claim(7, 1));
+    NodeAgent first = site.places().startAgent(7, Params.of("working_dir", "/somewhere"));
+    first.awaitEnd();
+    NodeAgent second = first.awaitSuccessor();
+    assertTrue(second.awaitRunning());
+    assertEquals("both with the same", 2, fake.log().split("\"working_dir\":\"/somewhere\"", -1).length - 1);
+    assertFalse("the place is the successor's", site.places().claim(8, 1));
+    first.close();
+    second.awaitEnd();
+    FakeAgent.await("the place", () -> site.places().claim(8, 1));
+    site.places().unclaim(8);
     site.leave();
   }
 

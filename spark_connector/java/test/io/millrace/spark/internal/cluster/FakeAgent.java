@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Arrays;
 
 /**
  * A millrace-agent that does as a test tells it: a shell script, which this JVM starts as its agents, gateways
@@ -19,6 +20,17 @@ public final class FakeAgent {
 
   /** What answers a request with nothing. */
   public static final String ANSWER = "echo \"{\\\"id\\\":$id,\\\"result\\\":{}}\"";
+
+  /**
+   * Cases in which the first agent is killed as soon as its node runs, and another is awaited.
+   *
+   * @param then what that one does once its node runs
+   */
+  public static String killedOnce(String then) {
+    return "'agent start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"agent_id\\\":\\\"a\\\"}}\"; " + RUNNING
+        + "; [ -e \"$0.killed\" ] || { : > \"$0.killed\"; kill -9 $$; }; " + then + ";; "
+        + "'gateway agent_gone') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"awaits_agent\\\":true}}\";;";
+  }
 
   private final Path log;
 
@@ -58,6 +70,13 @@ public final class FakeAgent {
   /** What its processes were asked and did, a line each: "MODE FLAGS began", "MODE REQUEST", "MODE ended". */
   public String log() throws IOException {
     return Files.exists(log) ? new String(Files.readAllBytes(log), StandardCharsets.UTF_8) : "";
+  }
+
+  /** How many of its processes were started in this mode. */
+  public long starts(String mode) throws IOException {
+    return Arrays.stream(log().split("\n"))
+        .filter(line -> line.startsWith(mode + " ") && line.endsWith(" began"))
+        .count();
   }
 
   /** Something that comes true. */

@@ -7,7 +7,8 @@ import static org.junit.Assert.assertTrue;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import io.millrace.spark.internal.cluster.FakeAgentTest;
-import java.util.Arrays;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.concurrent.FutureTask;
 import org.apache.spark.TaskContext$;
@@ -17,7 +18,11 @@ import org.junit.Test;
 public final class NodeTaskTest extends FakeAgentTest {
   /** What the task tells: "worker:0: finished". */
   private FutureTask<String> start(Thread[] thread) {
-    NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, true, "", "");
+    return start(thread, true);
+  }
+
+  private FutureTask<String> start(Thread[] thread, boolean freesFedSlots) {
+    NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, freesFedSlots, "", "");
     NodeTask task = new NodeTask(plan, null);
     FutureTask<String> told =
         new FutureTask<>(
@@ -53,18 +58,11 @@ public final class NodeTaskTest extends FakeAgentTest {
             + code + "\",\"message\":\"" + why + "\"}'; exit 1;;");
   }
 
-  /** How many were started. */
-  private static long agents(FakeAgent fake) throws Exception {
-    return Arrays.stream(fake.log().split("\n"))
-        .filter(line -> line.startsWith("agent ") && line.endsWith(" began"))
-        .count();
-  }
-
   @Test
   public void aTaskEndsWhoseNodeAnotherHasStarted() throws Exception {
     FakeAgent fake = refused("ALREADY_EXISTS", "worker:0 has a live agent");
     assertEquals("worker:0: worker:0 has a live agent", start(new Thread[1]).get());
-    assertEquals("agents", 1, agents(fake));
+    assertEquals("agents", 1, fake.starts("agent"));
     assertTrue("its place is free", site().places().claim(1, 1));
   }
 
@@ -73,14 +71,31 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent fake = refused("UNAVAILABLE", "worker:0 is held for its agent, whose stream broke");
     ExecutorSite site = site();
     FutureTask<String> told = start(new Thread[1]);
-    FakeAgent.await("an agent", () -> agents(fake) > 0);
+    FakeAgent.await("an agent", () -> fake.starts("agent") > 0);
     FakeAgent.await("the place, while the task waits", () -> site.places().claim(1, 1));
-    long before = agents(fake);
+    long before = fake.starts("agent");
     assertEquals("it says that it has no place", "", told.get());
-    assertEquals("no other agent was started", before, agents(fake));
+    assertEquals("no other agent was started", before, fake.starts("agent"));
     assertFalse("nobody else's place is given back", site.places().claim(0, 1));
     site.places().unclaim(1);
     assertTrue(site.places().claim(0, 1));
+    site.leave();
+  }
+
+  @Test
+  public void aTaskThatHoldsANodeHoldsTheOneThatTakesItsPlaceWhenItsAgentIsKilled() throws Exception {
+    Path hold = folder.newFile().toPath();
+    FakeAgent fake = fake(FakeAgent.killedOnce("while [ -e '" + hold + "' ]; do sleep 0.05; done; exit 0"));
+    ExecutorSite site = site();
+    FutureTask<String> told = start(new Thread[1], false);
+    FakeAgent.await("the second agent", () -> fake.starts("agent") == 2);
+    assertFalse("its place is free", site.places().claim(1, 1));
+    assertFalse("it has ended", told.isDone());
+    Files.delete(hold);
+    assertEquals("worker:0: running", told.get());
+    assertEquals("agents", 2, fake.starts("agent"));
+    assertTrue("its place is not free", site.places().claim(1, 1));
+    site.places().unclaim(1);
     site.leave();
   }
 }
