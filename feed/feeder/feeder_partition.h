@@ -104,6 +104,12 @@ class FeederPartition {
   // one may call Seek() at once, and is given what that reader yields.
   [[nodiscard]] bool TakeOver();
 
+  // The reader that Seek() has opened, for those who would cancel it; nullptr before.
+  [[nodiscard]] std::shared_ptr<RecordBatchReader> reader() const {
+    MutexLock lock(&mu_);
+    return reader_;
+  }
+
   // Rows before `row` will not be asked for again.
   void Release(int64_t row);
 

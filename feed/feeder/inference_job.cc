@@ -64,6 +64,53 @@ struct JobState {
   std::set<std::shared_ptr<SourceCancel>> reading ABSL_GUARDED_BY(mu);  // of open readers
 };
 
+// Cancels the reader of a source when the session ends that its rows are for: the thread that waits
+// in it is to feed them again, or to return the session's error. Thread safety: thread-safe.
+class SourceWatch {
+ public:
+  void Begin(const std::shared_ptr<FeedSession>& session,
+             std::shared_ptr<RecordBatchReader> reader) {
+    {
+      MutexLock lock(&mu_);
+      session_ = session;
+      reader_ = std::move(reader);
+    }
+    Look();
+  }
+
+  // The session has changed.
+  void Look() {
+    std::shared_ptr<FeedSession> session;
+    std::shared_ptr<RecordBatchReader> reader;
+    {
+      MutexLock lock(&mu_);
+      session = session_.lock();
+      reader = reader_;
+      if (session == nullptr || reader == nullptr) return;
+      ++looking_;
+    }
+    const SessionEnd end = session->state().end;
+    if (end != SessionEnd::kOpen && end != SessionEnd::kDone) reader->Cancel();
+    reader.reset();
+    MutexLock lock(&mu_);
+    if (--looking_ == 0) idle_.SignalAll();
+  }
+
+  // The reader belongs to the caller alone when this returns.
+  void End() {
+    MutexLock lock(&mu_);
+    reader_.reset();
+    while (looking_ > 0) idle_.Wait(&mu_);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar idle_;
+  std::weak_ptr<FeedSession> session_ ABSL_GUARDED_BY(mu_);  // it keeps this
+  std::shared_ptr<RecordBatchReader> reader_ ABSL_GUARDED_BY(mu_);
+  int looking_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
 // The results of Collect() on their way from the threads that pull them to the one that hands them
 // over, partition by partition. Thread safety: thread-safe.
 class Collector {
@@ -177,6 +224,7 @@ absl::Status Collector::Drain(const InferenceJob::Sink& sink) {
 
 using inference_internal::Collector;
 using inference_internal::JobState;
+using inference_internal::SourceWatch;
 
 // ------------------------------------------------------------------------------ InferenceReader
 
@@ -212,6 +260,7 @@ absl::StatusOr<std::optional<RecordBatch>> InferenceReader::Next() {
 
 void InferenceReader::EndSession(const absl::Status& status) {
   if (session_ == nullptr) return;
+  source_watch_->End();
   session_->Abort(status);
   job_->nodes.Release(target_.node);
   MutexLock lock(&job_->mu);
@@ -253,6 +302,7 @@ absl::Status InferenceReader::OpenSession() {
                      partition_, " has no results after row ", delivered_,
                      "; the program must call NextBatch and ", "BatchResults until ShouldStop"));
   }
+  source_watch_ = std::make_shared<SourceWatch>();
   absl::StatusOr<std::shared_ptr<FeedSession>> session =
       job_->feeder->OpenSession(*target, {.feed_id = job_->options.feed_id,
                                           .queue = job_->options.queue,
@@ -260,7 +310,8 @@ absl::Status InferenceReader::OpenSession() {
                                           .partition = partition_,
                                           .feeder_attempt = job_->options.feeder_attempt,
                                           .feed_timeout = job_->options.feed_timeout,
-                                          .progress = job_->nodes.Progress(*target)});
+                                          .progress = job_->nodes.Progress(*target),
+                                          .on_change = [watch = source_watch_] { watch->Look(); }});
   if (!session.ok()) {
     job_->nodes.Release(target->node);
     return session.status();
@@ -278,7 +329,9 @@ absl::Status InferenceReader::OpenSession() {
   }
   Report(PartitionProgress::State::kFeeding);
   MILLRACE_RETURN_IF_ERROR(cancelled);
-  return rows_.Seek(0);
+  MILLRACE_RETURN_IF_ERROR(rows_.Seek(0));
+  source_watch_->Begin(session_, rows_.reader());
+  return absl::OkStatus();
 }
 
 // Reads the source for something to send, or says that there is no more.
@@ -373,7 +426,7 @@ absl::Status InferenceReader::Restart(const absl::Status& status) {
   const SessionState state = session_->state();
   if (state.end == SessionEnd::kOpen || state.end == SessionEnd::kDone) return status;
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, job_->nodes.Recover(*session_));
-  if (++restarts_ > kMaxRestarts) return status;
+  if (++restarts_ > kMaxRestarts) return state.status;
   if (delivered_ > 0 && !job_->source->deterministic()) {
     return absl::UnavailableError(absl::StrCat(
         session_->Place(), ": ", recovery.reason, " after ", delivered_,

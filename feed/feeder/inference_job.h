@@ -23,7 +23,8 @@
 // fed again from row 0, to the same node, its next attempt, or, if the program reads no more,
 // another one. Results that arrived before are discarded; those that Next() has already returned
 // are skipped the second time, row for row. That is right only for a deterministic source, so with
-// another one the error is returned instead once a result was.
+// another one the error is returned instead once a result was. A source that waits for its next row
+// is cancelled then, since it is opened again.
 
 #ifndef FEED_FEEDER_INFERENCE_JOB_H_
 #define FEED_FEEDER_INFERENCE_JOB_H_
@@ -69,6 +70,7 @@ struct InferenceJobOptions {
 namespace inference_internal {
 struct JobState;
 class Collector;
+class SourceWatch;
 }  // namespace inference_internal
 
 // The results of one partition.
@@ -126,7 +128,8 @@ class InferenceReader {
   const int partition_;
   FeederPartition rows_;
   std::shared_ptr<FeedSession> session_;
-  FeedTarget target_;                      // of session_
+  std::shared_ptr<inference_internal::SourceWatch> source_watch_;  // of session_
+  FeedTarget target_;                                              // of session_
   std::optional<FeedTarget> next_target_;  // where Recover() wants it; absent: anywhere
   std::optional<PreparedBatch> pending_;   // read from the source, not sent
   bool finished_ = false;                  // END_PARTITION is out

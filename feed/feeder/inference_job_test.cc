@@ -1,8 +1,11 @@
 #include "feed/feeder/inference_job.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -358,6 +361,69 @@ TEST_F(RestartTest, WithAnUnstableSourceReturnedResultsCannotBeContinued) {
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("worker:0, partition 0"), HasSubstr("after 20 results"))));
   EXPECT_EQ(values, IdRange(0, 20));
+}
+
+// Yields rows 0 to 9 and then waits, until it is cancelled; opened again it has ended there.
+class WaitingSource final : public PartitionedSource {
+ public:
+  int num_partitions() const override { return 1; }
+  bool deterministic() const override { return true; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    return std::make_unique<Reader>(this, opened++ > 0);
+  }
+  mutable Notification waiting;
+  mutable std::atomic<int> opened{0};
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    Reader(const WaitingSource* source, bool ends) : source_(source), ends_(ends) {}
+    const Schema& schema() const override { return rows_.schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (!std::exchange(begun_, true)) return std::optional(rows_);
+      if (ends_) return std::optional<RecordBatch>();
+      source_->waiting.Notify();
+      cancelled_.WaitForNotification();
+      return absl::CancelledError("no row has come");
+    }
+    void Cancel() override { cancelled_.Notify(); }
+
+   private:
+    const WaitingSource* const source_;
+    const bool ends_;
+    const RecordBatch rows_ = Ids(0, 10);
+    bool begun_ = false;
+    Notification cancelled_;
+  };
+};
+
+TEST_F(InferenceJobTest, WhatADeadNodeHadIsFedAgainThoughTheSourceWaits) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
+  WaitingSource source;
+  auto reader = *Job(source, Options())->OpenPartition(0);
+  Thread killer("killer", [&] {
+    source.waiting.WaitForNotification();
+    AddNode("worker:0", FakeFeedNode::Echo(), "new");
+    node.Kill();
+  });
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(*reader, &values), IsOk());
+  killer.Join();
+  EXPECT_EQ(values, IdRange(0, 10));
+  EXPECT_EQ(source.opened, 2);
+}
+
+TEST_F(InferenceJobTest, AnErrorOfTheNodeIsReturnedThoughTheSourceWaits) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  WaitingSource source;
+  auto reader = *Job(source, Options())->OpenPartition(0);
+  Thread killer("killer", [&] {
+    source.waiting.WaitForNotification();
+    directory_.SetState("worker:0", State::kFailed, absl::AbortedError("exit code 1"));
+    node.Kill();
+  });
+  EXPECT_THAT(reader->Next(), StatusIs(absl::StatusCode::kAborted, "worker:0 failed: exit code 1"));
+  EXPECT_EQ(source.opened, 1);
 }
 
 TEST_F(InferenceJobTest, AFailedNodeFailsThePartitionWithItsCause) {
