@@ -85,6 +85,7 @@ const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers
       {"unfinished_partitions", &CoordinatorMode::Unfinished},
       {"feed_end", &CoordinatorMode::FeedEnd},
       {"end_feed", &CoordinatorMode::EndFeed},
+      {"agent_gone", &CoordinatorMode::AgentGone},
       {"stop", &CoordinatorMode::Stop},
   };
   return *handlers;
@@ -416,6 +417,23 @@ absl::StatusOr<Json> CoordinatorMode::FeedEnd(const Json& params) {
 absl::StatusOr<Json> CoordinatorMode::EndFeed(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(params, "queue", "", kWhere));
   coordinator_->EndFeed(queue);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::AgentGone(const Json& params) {
+  AgentExit gone;
+  MILLRACE_ASSIGN_OR_RETURN(gone.executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(gone.agent_id, GetString(params, "agent_id", kWhere));
+  if (params.contains("signal")) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t signal,
+                              GetIntInRange(params, "signal", 1, 127, kWhere));
+    gone.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = static_cast<int>(signal)};
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t code,
+                              GetIntInRange(params, "exit_code", 0, 255, kWhere));
+    gone.exit = {.kind = ExitStatus::Kind::kExited, .code = static_cast<int>(code)};
+  }
+  coordinator_->ReportAgentExit(gone);
   return Json::object();
 }
 

@@ -81,6 +81,7 @@ class CoordinatorMode : private CoordinatorObserver {
   absl::StatusOr<Json> FeedEnd(const Json& params);
   absl::Status CheckFeedOrRound(const std::string& feed) const;
   absl::StatusOr<Json> EndFeed(const Json& params);
+  absl::StatusOr<Json> AgentGone(const Json& params);
   absl::StatusOr<Json> Stop(const Json& params);
 
   EventLoop* const loop_;

@@ -42,6 +42,7 @@ final class DirectChecks extends Checks {
     check("ports", this::ports);
     check("psAndEvaluator", this::psAndEvaluator);
     check("driverPs", this::driverPs);
+    check("driverPsKilled", this::driverPsKilled);
     check("graceCutsNoWork", this::graceCutsNoWork);
     check("stuckNodeIsNamed", this::stuckNodeIsNamed);
     check("paths", this::paths);
@@ -118,6 +119,17 @@ final class DirectChecks extends Checks {
         StatusCode.DEADLINE_EXCEEDED,
         () -> cluster.shutdown(ShutdownOptions.builder().timeout(Duration.ofMillis(1)).build()));
     requireEqual(false, Files.exists(Paths.get("/proc/" + ps.pid())));
+  }
+
+  /** The driver, whose child it is, knows at once of the death of an agent, and starts another. */
+  private void driverPsKilled() throws Exception {
+    MillraceCluster cluster = run(direct(2).numPs(1).driverPsNodes(true).failure(restarts(1)), "wait");
+    kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+    await("its next attempt", () -> isBack(cluster.clusterInfo().get(0)));
+    kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+    await("the cluster's failure", () -> cluster.failure() != null);
+    requireContains(cluster.failure().getMessage(), "its agent was killed by SIGKILL");
+    requireError(StatusCode.UNAVAILABLE, cluster::shutdown);
   }
 
   /** Nodes work for seconds under a grace of none: they end their work. */

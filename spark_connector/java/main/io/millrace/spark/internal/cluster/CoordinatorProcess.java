@@ -213,6 +213,21 @@ public final class CoordinatorProcess implements AutoCloseable {
     return changes;
   }
 
+  /** Starts the agent of a node as a child of the driver's JVM, whose death is told. */
+  public NodeAgent startAgent(int executorId, Params params) {
+    NodeAgent agent = NodeAgent.start(address, executorId, params, this::onAgentExit);
+    if (!agent.child().isAlive()) { // before it could be told
+      onAgentExit(agent);
+    }
+    return agent;
+  }
+
+  private void onAgentExit(NodeAgent agent) {
+    if (agent.takeDeath()) {
+      send("agent_gone", agent.death());
+    }
+  }
+
   /** What is known of a node; null before its agent has come. */
   public synchronized Slot slot(int executorId) {
     return slots.get(executorId);

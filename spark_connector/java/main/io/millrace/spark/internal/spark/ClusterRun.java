@@ -276,7 +276,7 @@ public final class ClusterRun {
     Params params =
         Params.of("working_dir", options.node().workingDir()).and("port_range", options.node().portRange());
     synchronized (driverNodes) {
-      driverNodes.add(NodeAgent.start(coordinator.address(), slot.executorId, params, agent -> {}));
+      driverNodes.add(coordinator.startAgent(slot.executorId, params));
     }
   }
 
