@@ -83,7 +83,7 @@ def drive() -> float:
         result = cluster.train(table, num_epochs=_EPOCHS, end_of_feed=True)
         print(f"trained on {result.rows} rows, exactly once: {result.exactly_once}")
         answers = cluster.inference({"image": images[::5]}).to_pylist()
-    read = [answer["digit"] == label for answer, label in zip(answers, labels[::5])]
+    read = [bool(answer["digit"] == label) for answer, label in zip(answers, labels[::5])]
     return sum(read) / len(read)
 
 

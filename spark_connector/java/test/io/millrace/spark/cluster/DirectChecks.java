@@ -129,7 +129,10 @@ final class DirectChecks extends Checks {
     kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
     await("the cluster's failure", () -> cluster.failure() != null);
     requireContains(cluster.failure().getMessage(), "its agent was killed by SIGKILL");
-    requireError(StatusCode.UNAVAILABLE, cluster::shutdown);
+    // The worker waits to be stopped.
+    requireError(
+        StatusCode.UNAVAILABLE,
+        () -> cluster.shutdown(ShutdownOptions.builder().timeout(Duration.ofMillis(1)).build()));
   }
 
   /** Nodes work for seconds under a grace of none: they end their work. */
