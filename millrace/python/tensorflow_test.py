@@ -1,4 +1,4 @@
-"""A feed as a data set of TensorFlow. Not among `//...`, since its packages are 310 MB, and 1.4 GB once they are installed:
+"""A feed as a data set of TensorFlow. Not among `//...`: its packages are 310 MB, and 1.4 GB once they are installed.
 
     ./bazelw test //millrace/python:tensorflow_test
 """
