@@ -10,6 +10,9 @@
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
 
+template class nlohmann::basic_json<>;
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+
 namespace millrace {
 namespace {
 

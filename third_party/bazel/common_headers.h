@@ -37,3 +37,4 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "nlohmann/json.hpp"
