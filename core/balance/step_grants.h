@@ -58,6 +58,8 @@ class StepGrants {
   void Leave(int rank);
 
   [[nodiscard]] uint64_t generation() const { return generation_; }
+  // What the rank has said last of its rows of this generation.
+  [[nodiscard]] int64_t rows(int rank) const { return ranks_.at(rank).rows; }
   // Every rank may take this many batches in this generation.
   [[nodiscard]] int64_t steps() const { return steps_; }
   // There will be no more in this generation.

@@ -29,8 +29,8 @@
 #include "core/base/json_fwd.h"
 #include "nlohmann/json.hpp"
 
-// Made once, in json.cc, instead of in each source that uses them: without optimisation that is half of the time which
-// such a source takes.
+// Made once, in json.cc, instead of in each source that uses them: without optimisation that is
+// half of the time which such a source takes.
 extern template class nlohmann::basic_json<>;
 extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 

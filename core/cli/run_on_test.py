@@ -252,7 +252,7 @@ class RunOnTest(CliTestCase):
             self.assertRegex(
                 line, "^millrace: 2 of 2 slots did not arrive in 2[^ ]* s: worker:0 .*: "
                       f"'no word from what listens on {addresses[0]}, though it takes connections: is it an agent"
-                      ".*; worker:1 .*: "
+                      ".*; worker:1 .*"  # a busy kernel may reset one of the connections first
                       f"'no answer from {addresses[1]} in 5 s: is the port open between the driver and that host")
 
     def test_an_agent_that_cannot_dial_back_says_so(self):

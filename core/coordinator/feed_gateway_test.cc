@@ -1,8 +1,12 @@
 // The feed gateway of a real coordinator, over gRPC and the client library.
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "core/base/status_matchers.h"
 #include "core/client/feed_gateway_client.h"
@@ -285,6 +289,93 @@ TEST(FeedGatewayTest, ASlowNodeGetsLittleAndGivesBackTheRest) {
   ASSERT_THAT(busy, IsOk());
   EXPECT_EQ(busy->state(), v1::LookupReply::STATE_BUSY);
   EXPECT_EQ(busy->executor_id(), -1);
+}
+
+TEST(FeedGatewayTest, OfRanksThatEndTogetherThatWithTheFewestRowsIsFed) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 6), IsOk());
+  auto first = Dial(*coordinator, 0);
+  auto second = Dial(*coordinator, 1);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  v1::LookupRequest lookup;
+  lookup.set_feed_id("f");
+  lookup.set_executor_id(0);
+  EXPECT_FALSE((*gateway)->Lookup(lookup)->level());
+  v1::AgentMessage join;
+  join.mutable_equal_join()->set_queue("input");
+  join.mutable_equal_join()->set_batch_rows(4);
+  for (FakeAgent* agent : {first.get(), second.get()}) {
+    agent->Send(join);
+    ASSERT_TRUE(agent->WaitUntil([](const FakeAgent& joined) {
+      const std::vector<v1::CoordinatorMessage> received = joined.received();
+      return std::any_of(received.begin(), received.end(),
+                         [](const v1::CoordinatorMessage& message) { return message.has_equal(); });
+    }));
+  }
+  EXPECT_TRUE((*gateway)->Lookup(lookup)->level());
+
+  const auto report = [&](int partition, int executor_id, v1::PartitionState state) {
+    v1::ReportRequest request;
+    request.set_feed_id("f");
+    request.set_partition(partition);
+    request.set_executor_id(executor_id);
+    request.set_feeder_attempt(1);
+    request.set_state(state);
+    request.set_rows_received(state == v1::PARTITION_STATE_RECEIVED ? 20 : 0);
+    EXPECT_THAT((*gateway)->Report(request), IsOk());
+  };
+  // Rows of the call; a generation of 0 says that it has begun.
+  const auto have = [](FakeAgent& agent, uint64_t generation, int64_t rows) {
+    v1::AgentMessage message;
+    message.mutable_equal_rows()->set_queue("input");
+    message.mutable_equal_rows()->set_feed_id("f");
+    message.mutable_equal_rows()->set_generation(generation);
+    message.mutable_equal_rows()->set_rows(rows);
+    agent.Send(message);
+  };
+  const auto ask = [&](int partition, bool patient) {
+    v1::LookupRequest request;
+    request.set_feed_id("f");
+    request.set_partition(partition);
+    request.set_patient(patient);
+    const auto reply = (*gateway)->Lookup(request);
+    EXPECT_THAT(reply, IsOk());
+    EXPECT_TRUE(reply->level());
+    return *reply;
+  };
+  // Whether a patient feeder of the partition waits for `node`, which has so many rows.
+  const auto waits = [&](int partition, absl::string_view node, uint64_t rows) {
+    return Eventually([&] {
+      const v1::LookupReply reply = ask(partition, /*patient=*/true);
+      EXPECT_EQ(reply.state(), v1::LookupReply::STATE_BUSY);
+      EXPECT_EQ(reply.executor_id(), -1);
+      return reply.node() == node && reply.fewest_rows() == rows;
+    });
+  };
+  report(0, 0, v1::PARTITION_STATE_FEEDING);
+  have(*first, 0, 0);
+  ASSERT_TRUE(first->WaitUntil([](const FakeAgent& agent) {
+    const std::vector<v1::CoordinatorMessage> received = agent.received();
+    return std::any_of(received.begin(), received.end(), [](const v1::CoordinatorMessage& message) {
+      return message.equal_grant().generation() == 1;
+    });
+  }));
+  EXPECT_EQ(ask(1, /*patient=*/true).executor_id(), 1);
+  report(1, 1, v1::PARTITION_STATE_FEEDING);
+  have(*first, 1, 20);
+  EXPECT_TRUE(waits(2, "worker:1", 0));
+  // What is next is fed; the other one is not, but has more.
+  report(0, 0, v1::PARTITION_STATE_RECEIVED);
+  have(*second, 1, 19);
+  EXPECT_TRUE(waits(2, "worker:1", 19));
+  have(*second, 1, 21);
+  EXPECT_TRUE(Eventually([&] { return ask(2, /*patient=*/true).executor_id() == 0; }));
+  EXPECT_TRUE(waits(3, "worker:0", 20));
+  // Whoever does not wait is told by what will have come: some 20 more for each.
+  report(1, 1, v1::PARTITION_STATE_RECEIVED);
+  EXPECT_EQ(ask(3, /*patient=*/false).executor_id(), 1);
 }
 
 TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {

@@ -89,7 +89,9 @@ Json LookupToJson(const v1::LookupReply& reply) {
       {"host", reply.host()},
       {"resume_row", reply.resume_row()},
       {"partition_state", StateJson(kPartitionStates, reply.partition_state())},
-      {"partition_error", ErrorToJson(reply.has_partition_error(), reply.partition_error())}};
+      {"partition_error", ErrorToJson(reply.has_partition_error(), reply.partition_error())},
+      {"level", reply.level()},
+      {"fewest_rows", reply.fewest_rows()}};
   if (reply.state() == v1::LookupReply::STATE_RUNNING) {
     json["nonce"] = reply.nonce();
     json["endpoint"] = {{"tcp", reply.endpoint().tcp()},

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -273,14 +274,26 @@ void FeedControl::RefreshFed(absl::string_view feed_id) {
   state_->SendEqualGrants();
 }
 
-int FeedControl::ChooseLevel(const FeedSummary& feed,
-                             const std::vector<FeedCandidate>& candidates) const {
-  std::map<int, double> rows = ledger_.RowsByNode(feed.feed_id, std::max(1.0, UsualRows(feed)));
-  const auto fewest = std::min_element(
-      candidates.begin(), candidates.end(), [&](const FeedCandidate& a, const FeedCandidate& b) {
-        return std::pair(rows[a.executor_id], a.open) < std::pair(rows[b.executor_id], b.open);
-      });
-  return fewest->executor_id;
+int FeedControl::ChooseRank(const FeedSummary& feed, const std::vector<FeedCandidate>& ranks,
+                            bool patient, v1::LookupReply* reply) const {
+  const double usual_rows = std::max(1.0, UsualRows(feed));
+  const auto order = [&](const FeedCandidate& rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    const int64_t under_way = ledger_.UnderWay(feed.feed_id, rank.executor_id);
+    const auto now = static_cast<double>(state_->equal.RowsOf(feed.feed_id, rank.executor_id));
+    const double later = patient ? 0 : usual_rows * static_cast<double>(under_way);
+    return std::tuple(now + later, under_way, !rank.near, rank.open);
+  };
+  const int fewest = std::min_element(ranks.begin(), ranks.end(),
+                                      [&](const FeedCandidate& a, const FeedCandidate& b)
+                                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+                                            return order(a) < order(b);
+                                          })
+                         ->executor_id;
+  if (!patient || ledger_.UnderWay(feed.feed_id, fewest) == 0) return fewest;
+  reply->set_state(v1::LookupReply::STATE_BUSY);
+  reply->set_node(TargetOf(fewest).node);
+  reply->set_fewest_rows(static_cast<uint64_t>(state_->equal.RowsOf(feed.feed_id, fewest)));
+  return -1;
 }
 
 // Others wait for slots and the cluster's end by the same variable, and need not look at every
@@ -323,7 +336,7 @@ bool FeedControl::Reads(int executor_id, const std::string& queue) const {
 }
 
 int FeedControl::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
-                            v1::LookupReply::State* state) {
+                            v1::LookupReply* reply) {
   std::vector<FeedCandidate> candidates;
   int starting = -1, restarting = -1, failed = -1;
   for (const int id : fed_nodes()) {
@@ -348,26 +361,25 @@ int FeedControl::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& re
          .near = !request.host().empty() && state_->table.host(id) == request.host(),
          .open = ledger_.OpenOn(id)});
   }
-  if (!candidates.empty() && state_->equal.IsEqual(feed.queue)) {
-    *state = v1::LookupReply::STATE_RUNNING;
-    return ChooseLevel(feed, candidates);
-  }
   if (!candidates.empty()) {
+    if (state_->equal.IsEqual(feed.queue)) {
+      return ChooseRank(feed, candidates, request.patient(), reply);
+    }
     const std::optional<int> chosen =
         balance_.Choose(state_->clock->SteadyNow(), candidates, UsualRows(feed), request.patient());
-    *state = chosen.has_value() ? v1::LookupReply::STATE_RUNNING : v1::LookupReply::STATE_BUSY;
+    if (!chosen.has_value()) reply->set_state(v1::LookupReply::STATE_BUSY);
     return chosen.value_or(-1);
   }
   // Nobody reads now: what may change comes first.
   if (restarting >= 0) {
-    *state = v1::LookupReply::STATE_RESTARTING;
+    reply->set_state(v1::LookupReply::STATE_RESTARTING);
   } else if (starting >= 0) {
-    *state = v1::LookupReply::STATE_STARTING;
+    reply->set_state(v1::LookupReply::STATE_STARTING);
   } else if (failed >= 0) {
-    *state = v1::LookupReply::STATE_FAILED;
+    reply->set_state(v1::LookupReply::STATE_FAILED);
     return failed;
   } else {
-    *state = v1::LookupReply::STATE_FINISHED;
+    reply->set_state(v1::LookupReply::STATE_FINISHED);
   }
   return -1;
 }
@@ -399,22 +411,21 @@ absl::Status FeedControl::LookupPartition(const v1::LookupRequest& request,
     reply->set_node(cause->role.ToString());
     return absl::OkStatus();
   }
+  reply->set_level(state_->equal.IsEqual(feed->queue));
   int id = -1;
   if (request.has_executor_id()) {
     id = request.executor_id();
     if (absl::Status fed = CheckFed(id); !fed.ok()) return fed;
   } else {
-    v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
     // A task that asks again is sent to the same node, as long as that node reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
     if (before.has_value() && TargetState(*before) == FeedTarget::State::kRunning &&
         state_->nodes[*before].done_queues.empty()) {
       id = *before;
     } else {
-      id = ChooseNode(*feed, request, &state);
+      id = ChooseNode(*feed, request, reply);
     }
     if (id < 0) {
-      reply->set_state(state);
       reply->set_executor_id(-1);
       return absl::OkStatus();
     }

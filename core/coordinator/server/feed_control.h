@@ -80,10 +80,10 @@ class FeedControl {
   // Whether this node's program reads the queue now.
   bool Reads(int executor_id, const std::string& queue) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  // The node that a partition of this feed goes to; -1, with the state to tell, if none reads, or
-  // none is to have more now.
-  int ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
-                 v1::LookupReply::State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // The node that a partition of this feed goes to; -1 if none reads, or none is to have more now:
+  // then `*reply` says so.
+  int ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request, v1::LookupReply* reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   // Whether what follows the rows that `last` has acknowledged may be fed to `target`.
   bool MayResume(const PartitionReport& last, const FeedTarget& target) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
@@ -91,9 +91,10 @@ class FeedControl {
   void FeedChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   void PlanMoves(absl::Duration now, const std::string& feed_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  // The one of these nodes that has the fewest rows of the feed.
-  int ChooseLevel(const FeedSummary& feed, const std::vector<FeedCandidate>& candidates) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // The rank that is to have the next partition. A patient caller waits while rows still come to
+  // it: then the answer is -1, and `*reply` says so.
+  int ChooseRank(const FeedSummary& feed, const std::vector<FeedCandidate>& ranks, bool patient,
+                 v1::LookupReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   // Tells `equal` which ranks have all that they will be fed.
   void RefreshFed(absl::string_view feed_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
 

@@ -120,6 +120,16 @@ void EqualFeeds::Ended(int executor_id, const absl::Status& how, bool another) {
   }
 }
 
+int64_t EqualFeeds::RowsOf(absl::string_view feed_id, int executor_id) const {
+  if (ranks_.count(executor_id) == 0) return 0;
+  for (const auto& [name, queue] : queues_) {
+    if (!queue.calls.empty() && queue.calls.front() == feed_id) {
+      return queue.grants->rows(executor_id);
+    }
+  }
+  return 0;
+}
+
 void EqualFeeds::Left(int executor_id, absl::string_view queue) {
   const auto found = queues_.find(queue);
   if (found == queues_.end() || !found->second.left.insert(executor_id).second) return;

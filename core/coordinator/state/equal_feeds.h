@@ -91,6 +91,9 @@ class EqualFeeds {
 
   // Some rank reads the queue so.
   [[nodiscard]] bool IsEqual(absl::string_view queue) const { return queues_.contains(queue); }
+  // Rows that the rank has of the call, as it has told, since the last rank's death; 0 if the feed
+  // is not the call that its queue is at.
+  [[nodiscard]] int64_t RowsOf(absl::string_view feed_id, int executor_id) const;
   // The calls that are under way.
   [[nodiscard]] std::vector<std::string> Calls() const;
   // nullopt: no call of equal ranks, or one that was forgotten. `*settled`: nothing will change.

@@ -86,12 +86,14 @@ absl::Status FeedLedger::Open(absl::string_view feed_id, absl::string_view queue
   return absl::OkStatus();
 }
 
-void FeedLedger::Count(const PartitionRecord& record, int sign, FeedSummary* summary) {
+void FeedLedger::Count(const PartitionRecord& record, int sign, Feed* feed) {
+  FeedSummary* summary = &feed->summary;
   switch (record.last.state) {
     case PartitionState::kPending:
       break;  // pending is what is left
     case PartitionState::kFeeding:
       summary->feeding += sign;
+      feed->under_way[record.last.executor_id] += sign;
       break;
     case PartitionState::kReceived:
       summary->received += sign;
@@ -121,6 +123,7 @@ void FeedLedger::Unassign(Feed& feed, int64_t partition) {
   const auto it = feed.assigned.find(partition);
   if (it == feed.assigned.end()) return;
   CountOpen(it->second, -1);
+  --feed.under_way[it->second];
   feed.assigned.erase(it);
 }
 
@@ -136,6 +139,7 @@ void FeedLedger::Assign(absl::string_view feed_id, int64_t partition, int execut
   if (counted) return;
   feed.assigned[partition] = executor_id;
   CountOpen(executor_id, +1);
+  ++feed.under_way[executor_id];
 }
 
 std::optional<int> FeedLedger::Assigned(absl::string_view feed_id, int64_t partition) const {
@@ -215,7 +219,7 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   const bool new_session = is_new || report.feeder_attempt > record.last.feeder_attempt;
   if (!is_new) {
     if (report.feeder_attempt < record.last.feeder_attempt) return absl::OkStatus();
-    Count(record, -1, &feed.summary);
+    Count(record, -1, &feed);
   }
   if (new_session) ++record.sessions;
   // A session that resumes counts the rows before it as its own. Rows that the previous session had
@@ -235,7 +239,7 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   CountSession(report, goes_on ? record.last : PartitionReport(), &feed);
   record.last = report;
   record.last.refed_reason.clear();  // kept once, above
-  Count(record, +1, &feed.summary);
+  Count(record, +1, &feed);
   Unassign(feed, report.partition);
   const auto keep = [&](bool is_member, std::set<int64_t>* set) {
     if (is_member) {
@@ -270,6 +274,7 @@ void FeedLedger::Close(absl::string_view feed_id) {
     CountOpen(feed.partitions.at(partition).last.executor_id, -1);
   }
   feed.partitions.clear();
+  feed.under_way.clear();
   feed.open.clear();
   feed.failed.clear();
   feed.refed.clear();
@@ -319,17 +324,11 @@ std::vector<PartitionReport> FeedLedger::OpenSessions(absl::string_view feed_id)
   return sessions;
 }
 
-std::map<int, double> FeedLedger::RowsByNode(absl::string_view feed_id, double usual_rows) const {
-  std::map<int, double> rows;
+int64_t FeedLedger::UnderWay(absl::string_view feed_id, int executor_id) const {
   const auto feed = feeds_.find(feed_id);
-  if (feed == feeds_.end()) return rows;
-  for (const auto& [partition, record] : feed->second.partitions) {
-    rows[record.last.executor_id] += static_cast<double>(record.last.rows_received);
-  }
-  for (const auto& [partition, executor_id] : feed->second.assigned) {
-    rows[executor_id] += usual_rows;
-  }
-  return rows;
+  if (feed == feeds_.end()) return 0;
+  const auto node = feed->second.under_way.find(executor_id);
+  return node == feed->second.under_way.end() ? 0 : node->second;
 }
 
 double FeedLedger::FailedRows(absl::string_view feed_id, double usual_rows) const {

@@ -172,10 +172,8 @@ class FeedLedger {
   // The last reports of the sessions that are open (kFeeding, kReceived), by partition. Empty for
   // an unknown or closed feed.
   [[nodiscard]] std::vector<PartitionReport> OpenSessions(absl::string_view feed_id) const;
-  // Rows of the feed that each node has, by executor id: those received of the partitions that it
-  // has or had last, and `usual_rows` for one that was assigned to it.
-  [[nodiscard]] std::map<int, double> RowsByNode(absl::string_view feed_id,
-                                                 double usual_rows) const;
+  // Partitions of the feed that were assigned to this node, or of which rows still come to it.
+  [[nodiscard]] int64_t UnderWay(absl::string_view feed_id, int executor_id) const;
   // About so many rows have the partitions whose last session failed, if `usual_rows` is a
   // partition.
   [[nodiscard]] double FailedRows(absl::string_view feed_id, double usual_rows) const;
@@ -197,12 +195,14 @@ class FeedLedger {
     int64_t announced = 0;
     std::map<int64_t, PartitionRecord> partitions;
     std::map<int64_t, int> assigned;  // executor ids, of partitions that nobody reported on since
+    absl::flat_hash_map<int, int64_t>
+        under_way;             // by executor id: those, and those that are kFeeding
     std::set<int64_t> open;    // exactly those of `partitions` that are kFeeding or kReceived
     std::set<int64_t> failed;  // and kFailed
     std::set<int64_t> refed;   // and those that were fed again
   };
 
-  void Count(const PartitionRecord& record, int sign, FeedSummary* summary);
+  void Count(const PartitionRecord& record, int sign, Feed* feed);
   // Adds what the session of `report` has done since `before`, an earlier report of it or none.
   void CountSession(const PartitionReport& report, const PartitionReport& before, Feed* feed);
   void CountRefed(int executor_id, const std::string& reason, uint64_t rows, Feed* feed);

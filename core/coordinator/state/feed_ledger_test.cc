@@ -268,12 +268,15 @@ TEST(FeedLedgerTest, WhatIsOpenOnANodeCountsAssignmentsSessionsAndWhatWaitsThere
   EXPECT_EQ(ledger.Assigned("f", 1), 3);
   EXPECT_EQ(ledger.OpenOn(2), 1);
   EXPECT_EQ(ledger.OpenOn(3), 1);
+  EXPECT_EQ(ledger.UnderWay("f", 2), 1);
+  EXPECT_EQ(ledger.UnderWay("f", 3), 1);
   PartitionReport report;
   report.executor_id = 2;
   ASSERT_THAT(ledger.Report("f", report), IsOk());
   EXPECT_EQ(ledger.OpenOn(2), 1);
   ledger.Assign("f", 0, 2);  // it is there already
   EXPECT_EQ(ledger.OpenOn(2), 1);
+  EXPECT_EQ(ledger.UnderWay("f", 2), 1);
   report.state = PartitionState::kDone;
   ASSERT_THAT(ledger.Report("f", report), IsOk());
   EXPECT_EQ(ledger.OpenOn(2), 0);
@@ -281,7 +284,10 @@ TEST(FeedLedgerTest, WhatIsOpenOnANodeCountsAssignmentsSessionsAndWhatWaitsThere
   report.state = PartitionState::kReceived;
   ASSERT_THAT(ledger.Report("f", report), IsOk());
   EXPECT_EQ(ledger.OpenOn(2), 1);
+  EXPECT_EQ(ledger.UnderWay("f", 2), 0);  // all of it is there
+  EXPECT_EQ(ledger.UnderWay("g", 2), 0);
   ledger.Close("f");
+  EXPECT_EQ(ledger.UnderWay("f", 3), 0);
   EXPECT_EQ(ledger.OpenOn(2), 0);
   EXPECT_EQ(ledger.OpenOn(3), 0);
   ledger.Assign("f", 3, 2);

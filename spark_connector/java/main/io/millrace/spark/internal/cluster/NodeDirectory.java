@@ -25,17 +25,26 @@ public final class NodeDirectory {
     final FeedTarget target;
     final NodeAgent agent;
     final long nanos = System.nanoTime();
+    boolean confirmed; // its program reads the feed: how, it has said before
 
     KnownTarget(FeedTarget target, NodeAgent agent) {
       this.target = target;
       this.agent = agent;
+    }
+
+    boolean isFresh() {
+      return System.nanoTime() - nanos < TARGET_NANOS;
+    }
+
+    boolean holds(NodeAgent now) {
+      return confirmed && isFresh() && agent == now && now.isRunning() && now.attempt() == target.attempt;
     }
   }
 
   private final CoordinatorLink link;
   private final NodePlaces places;
   // Guarded by this.
-  private final Map<Integer, KnownTarget> targets = new HashMap<>(); // of nodes of this executor
+  private final Map<String, KnownTarget> targets = new HashMap<>(); // by key(), of nodes of this executor
   private FeedHub announced;
 
   NodeDirectory(CoordinatorLink link, NodePlaces places) {
@@ -56,7 +65,10 @@ public final class NodeDirectory {
     return lookup(params);
   }
 
-  /** As {@link #lookup}: one that has little to do; busy while none has. */
+  /**
+   * As {@link #lookup}: one that has little to do, or, where all read equally many batches, that with the fewest rows
+   * once nothing is under way to it; busy while there is none.
+   */
   public FeedTarget lookupPatiently(String feed, long partition) {
     return lookup(Params.of("feed", feed).and("partition", partition).and("patient", true));
   }
@@ -75,32 +87,43 @@ public final class NodeDirectory {
   }
 
   /**
-   * As {@link #lookup}, of a node of this executor, for a partition that nobody has fed yet. The coordinator is asked
-   * once a second: that the node has ended its agent tells here first.
+   * As {@link #lookup}, of a node of this executor, for a partition that nobody has fed yet. Once a partition of the
+   * feed has come to its end there, the coordinator is asked once a second: that the node has ended its agent tells
+   * here first.
    */
   public FeedTarget lookupFirst(String feed, long partition, int executorId) {
     NodeAgent agent = places.agent(executorId);
     synchronized (this) {
-      KnownTarget known = targets.get(executorId);
-      boolean same =
-          known != null && known.agent == agent && agent.isRunning() && agent.attempt() == known.target.attempt;
-      if (same && System.nanoTime() - known.nanos < TARGET_NANOS) {
+      KnownTarget known = targets.get(key(feed, executorId));
+      if (known != null && known.holds(agent)) {
         return known.target;
       }
-      targets.remove(executorId);
     }
     FeedTarget target = lookup(feed, partition, executorId);
-    if (agent != null && target.isRunning() && target.resumeRow == 0) {
-      synchronized (this) {
-        targets.put(executorId, new KnownTarget(target, agent));
+    synchronized (this) {
+      targets.values().removeIf(known -> !known.isFresh());
+      if (agent != null && target.isRunning() && target.resumeRow == 0) {
+        targets.put(key(feed, executorId), new KnownTarget(target, agent));
       }
     }
     return target;
   }
 
-  /** The next {@link #lookupFirst} asks: a session with this node has not come to its end. */
-  public synchronized void forgetTarget(int executorId) {
-    targets.remove(executorId);
+  private static String key(String feed, int executorId) {
+    return executorId + " " + feed;
+  }
+
+  /** A session of the feed with this node has come to its end. */
+  public synchronized void confirmTarget(String feed, FeedTarget target) {
+    KnownTarget known = targets.get(key(feed, target.executorId));
+    if (known != null && known.target.attempt == target.attempt) {
+      known.confirmed = true;
+    }
+  }
+
+  /** The next {@link #lookupFirst} asks: a session of the feed with this node has not come to its end. */
+  public synchronized void forgetTarget(String feed, int executorId) {
+    targets.remove(key(feed, executorId));
   }
 
   /** Makes this JVM's feeder known to nodes of other hosts, before it first comes to one. */

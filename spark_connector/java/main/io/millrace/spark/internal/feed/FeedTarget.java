@@ -40,7 +40,7 @@ public final class FeedTarget {
   public final State state;
   /** -1 while no node reads. */
   public final int executorId;
-  /** "worker:1"; "" while no node reads. */
+  /** "worker:1"; "" while no node reads, or none has little to do. */
   public final String node;
   public final int attempt;
   /** Rows of the partition before this one are acknowledged by this attempt of the node, as far as the ledger knows. */
@@ -48,6 +48,10 @@ public final class FeedTarget {
   public final PartitionState partitionState;
   /** With what the last session of the partition has ended, where it was reported; otherwise null. */
   public final MillraceException partitionError;
+  /** All nodes read the queue in equally many batches: the coordinator says of each partition which one gets it. */
+  public final boolean level;
+  /** {@link State#BUSY} of such a queue: the rows that {@link #node}, which is next, has by now. */
+  public final long fewestRows;
   // "" unless it is running.
   final String nonce;
   final String endpoint;
@@ -85,7 +89,7 @@ public final class FeedTarget {
   }
 
   private FeedTarget(String node, Place place) {
-    this(State.RUNNING, 0, node, 0, 0, PartitionState.PENDING, null, place);
+    this(State.RUNNING, 0, node, 0, 0, PartitionState.PENDING, null, false, 0, place);
   }
 
   private FeedTarget(
@@ -96,6 +100,8 @@ public final class FeedTarget {
       long resumeRow,
       PartitionState partitionState,
       MillraceException partitionError,
+      boolean level,
+      long fewestRows,
       Place place) {
     this.state = state;
     this.executorId = executorId;
@@ -104,6 +110,8 @@ public final class FeedTarget {
     this.resumeRow = resumeRow;
     this.partitionState = partitionState;
     this.partitionError = partitionError;
+    this.level = level;
+    this.fewestRows = fewestRows;
     nonce = place.nonce;
     endpoint = place.endpoint;
     key = place.key;
@@ -150,6 +158,8 @@ public final class FeedTarget {
         error == null
             ? null
             : new MillraceException(StatusCode.fromName(error.string("code")), error.string("message")),
+        lookup.has("level") && lookup.bool("level"),
+        lookup.has("fewest_rows") ? lookup.integer("fewest_rows") : 0,
         state == State.RUNNING ? placeOf(node, lookup, metAnother) : Place.NONE);
   }
 

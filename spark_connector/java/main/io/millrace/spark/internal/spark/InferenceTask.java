@@ -159,6 +159,9 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         boolean done = state != null && state.end == SessionEnd.DONE;
         PartitionState end = done ? PartitionState.DONE : PartitionState.FAILED;
         site.ledger().report(report, end, state, hopeless);
+        if (done) {
+          site.directory().confirmTarget(from.plan.feed, target);
+        }
       }
       site.leave();
     }

@@ -22,9 +22,17 @@ final class NodeFinder {
    * while there is no node to feed, and for five seconds after a session has broken.
    */
   private static final long ASK_AGAIN_MILLIS = 50;
-  /** So, and then ever less often, whether a node has little to do: by its pace, of which only time can tell. */
-  private static final long FIRST_PATIENCE_MILLIS = 20;
+  /**
+   * So, and then ever less often, whether a node has little to do: by its pace, of which only time can tell, or since
+   * it has the fewest rows.
+   */
+  private static final long FIRST_PATIENCE_MILLIS = 5;
   private static final long MAX_PATIENCE_MILLIS = 100;
+  /**
+   * So long since another task has last brought rows to the node with the fewest: that one's source may be slow, or it
+   * has died and is to have this core.
+   */
+  private static final long LEVEL_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long TWIN_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final int MAX_UNANSWERED = 3;
   private static final long DEATH_NANOS = TimeUnit.SECONDS.toNanos(5);
@@ -38,6 +46,7 @@ final class NodeFinder {
   /** Attempts of nodes whose programs read the queue no more, by executor id. */
   private final Map<Integer, Integer> stopped = new HashMap<>();
   private int unanswered;
+  private boolean levelled = true; // whether the node with the fewest rows is waited for
 
   NodeFinder(FeedPlan plan, ExecutorSite site, TaskContext task, int partition) {
     this.plan = plan;
@@ -87,6 +96,10 @@ final class NodeFinder {
     return place + ": every node that reads has enough to do";
   }
 
+  static String hasFewest(String place, String node) {
+    return place + ": " + node + " has the fewest rows and is still being fed; all nodes are to have equally many";
+  }
+
   private static String stateOf(String node, FeedTarget.State state) {
     return (node.isEmpty() ? "they are " : node + " is ") + state;
   }
@@ -95,16 +108,23 @@ final class NodeFinder {
     LOG.warn("feed: {}", line);
   }
 
-  /** As {@link #look}, for training: waits while the nodes that read have enough to do. */
+  /** As {@link #look}, for training: waits while the nodes that read have enough. */
   FeedTarget lookPatiently() {
     long asked = System.nanoTime();
+    long fewest = 0;
+    long grown = asked; // then
     WaitReport report = new WaitReport(-1, NodeFinder::warn);
     for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
       FeedTarget target = look(true);
       if (target == null || target.state != FeedTarget.State.BUSY) {
         return target;
       }
-      report.tell(asked, () -> allBusy(place()));
+      if (target.level && target.fewestRows != fewest) {
+        fewest = target.fewestRows;
+        grown = System.nanoTime();
+      }
+      levelled = !target.level || System.nanoTime() - grown < LEVEL_NANOS;
+      report.tell(asked, () -> target.level ? hasFewest(place(), target.node) : allBusy(place()));
       pause(task, millis);
     }
   }
@@ -125,7 +145,7 @@ final class NodeFinder {
   /**
    * The node to feed now. In training a partition that is fed again goes where the coordinator says: to the node that
    * has a part of it, if it can be resumed there, or to the one that will be done with it first. Others go to the node
-   * of this executor, unless it has much to do and another one has not.
+   * of this executor, unless it has much to do and another one has not, or all nodes are to read equally many batches.
    *
    * @param training whether to ask for a node that has little to do, where that of this executor has not
    * @return null if no node reads the queue any more; one that does not run if none does now, and one will, or they are
@@ -177,16 +197,8 @@ final class NodeFinder {
       }
     }
     for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
-      FeedTarget target;
-      if (local >= 0 && isFirst()) {
-        boolean stays = !training || site.ledger().hasRoom(local);
-        target =
-            stays
-                ? site.directory().lookupFirst(plan.feed, partition, local)
-                : site.directory().lookupPatiently(plan.feed, partition);
-      } else {
-        target = site.directory().lookup(plan.feed, partition, local);
-      }
+      FeedTarget target =
+          isFirst() ? lookFirst(local, training) : site.directory().lookup(plan.feed, partition, local);
       if (local >= 0 && target.state == FeedTarget.State.RESTARTING) {
         target = site.directory().lookup(plan.feed, partition, -1);
       }
@@ -203,6 +215,19 @@ final class NodeFinder {
           return target;
       }
     }
+  }
+
+  /** For a partition that nobody has fed yet. */
+  private FeedTarget lookFirst(int local, boolean training) {
+    if (local >= 0 && (!training || site.ledger().hasRoom(local))) {
+      FeedTarget own = site.directory().lookupFirst(plan.feed, partition, local);
+      if (!training || !own.level) {
+        return own;
+      }
+    }
+    return training && levelled
+        ? site.directory().lookupPatiently(plan.feed, partition)
+        : site.directory().lookup(plan.feed, partition, -1);
   }
 
   /** Whether a session that its node did not answer is to be opened again: every one has a connection of its own. */

@@ -137,6 +137,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       session.awaitReceived();
       received = true;
       told.setReceived();
+      site.directory().confirmTarget(plan.feed, target);
       return FeedOutcome.received(index, feeder);
     } catch (MillraceException e) {
       SessionEnd end = session.state().end;
@@ -158,7 +159,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       throw e;
     } finally {
       if (!received) {
-        site.directory().forgetTarget(target.executorId);
+        site.directory().forgetTarget(plan.feed, target.executorId);
         session.abort(StatusCode.CANCELLED, "its task has ended");
         told.awaitEndTold();
       }
