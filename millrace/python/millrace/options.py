@@ -128,36 +128,36 @@ class Sidecar(_Options):
 class NodeOptions(_Options):
     """What every node gets, and what runs beside it."""
 
-    working_dir: Optional[str] = None  # this process's, or an executor's own folder
-    default_fs: Optional[str] = None  # "file://"; on Spark that of its Hadoop configuration
-    release_port: Optional[bool] = None  # True: a node's reserved port is closed just before it starts. It is
-    gpus_per_node: Optional[int] = None  # 0: GPUs are left alone
+    working_dir: Optional[str] = None  # default: this process's, or an executor's own folder
+    default_fs: Optional[str] = None  # default: "file://"; on Spark that of its Hadoop configuration
+    release_port: Optional[bool] = None  # close a node's reserved port just before it starts; default: True
+    gpus_per_node: Optional[int] = None  # default: 0, GPUs are left alone
     gpus_by_job: Optional[Mapping[str, int]] = None  # of the jobs that differ
-    log_bytes_per_second: Optional[int] = None  # of its output that a node may send to the observer. 64 KiB
+    log_bytes_per_second: Optional[int] = None  # of its output that a node may send to the observer; default: 65536
     sidecars: Optional[Sequence[Sidecar]] = None
-    port_range: Optional[str] = None  # on Spark: "8000-8100", of the nodes' reserved ports. Any
+    port_range: Optional[str] = None  # on Spark: "8000-8100", of the nodes' reserved ports; default: any
 
 
 @dataclasses.dataclass(frozen=True)
 class FeedOptions(_Options):
     """How nodes are fed, with InputMode.FEED."""
 
-    queues: Optional[Sequence[str]] = None  # ("input", "output", "error")
-    port_range: Optional[str] = None  # "9000-9100": where nodes are fed. Any
-    budget_bytes: Optional[int] = None  # what one node may hold of the feed. 256 MiB
-    curve_only: Optional[bool] = None  # this process feeds nodes of this host over CURVE too. It does not
-    shared_memory: Optional[bool] = None  # feeders write rows into memory of nodes of their host. They do not
+    queues: Optional[Sequence[str]] = None  # default: ("input", "output", "error")
+    port_range: Optional[str] = None  # "9000-9100": where nodes are fed; default: any
+    budget_bytes: Optional[int] = None  # what one node may hold of the feed; default: 256 MiB
+    curve_only: Optional[bool] = None  # feed nodes of this host over CURVE too; default: False
+    shared_memory: Optional[bool] = None  # feeders write rows into memory of nodes of their host; default: False
 
 
 @dataclasses.dataclass(frozen=True)
 class FailureOptions(_Options):
     """What becomes of nodes that fail, and how long one may take to end; times in seconds."""
 
-    restart: Optional[RestartPolicy] = None  # of every node. None is started again
+    restart: Optional[RestartPolicy] = None  # of every node; default: none is started again
     restart_by_job: Optional[Mapping[str, RestartPolicy]] = None  # of the jobs that differ
     quarantine: Optional[QuarantinePolicy] = None
-    stop_grace: Optional[float] = None  # how long a node that was asked to stop may take. 5
-    stop_timeout: Optional[float] = None  # how long a node may stay stopped by a signal. 10
+    stop_grace: Optional[float] = None  # how long a node that was asked to stop may take; default: 5
+    stop_timeout: Optional[float] = None  # how long a node may stay stopped by a signal; default: 10
 
 
 @dataclasses.dataclass(frozen=True)

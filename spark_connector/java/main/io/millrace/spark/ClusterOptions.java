@@ -210,7 +210,7 @@ public final class ClusterOptions {
       return this;
     }
 
-    /** Hears on the driver what nodes write and measure. Nobody. */
+    /** Hears on the driver what nodes write and measure. Default: nobody does. */
     public Builder observer(ClusterObserver value) {
       observer = value;
       return this;

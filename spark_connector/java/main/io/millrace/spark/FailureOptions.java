@@ -59,7 +59,7 @@ public final class FailureOptions {
 
     private Builder() {}
 
-    /** How often a node that failed is started again before that is the cluster's failure. Never. */
+    /** How often a node that failed is started again before that is the cluster's failure. Default: never. */
     public Builder restart(RestartPolicy value) {
       restart = Objects.requireNonNull(value);
       return this;
@@ -77,13 +77,13 @@ public final class FailureOptions {
       return this;
     }
 
-    /** How long a node that was asked to stop may take. 5 s. */
+    /** How long a node that was asked to stop may take. Default: 5 s. */
     public Builder stopGrace(Duration value) {
       stopGrace = Objects.requireNonNull(value);
       return this;
     }
 
-    /** How long a node may stay stopped by a signal (SIGSTOP) before it has failed. 10 s. */
+    /** How long a node may stay stopped by a signal (SIGSTOP) before it has failed. Default: 10 s. */
     public Builder stopTimeout(Duration value) {
       stopTimeout = Objects.requireNonNull(value);
       return this;

@@ -58,13 +58,13 @@ public final class FeedOptions {
       return this;
     }
 
-    /** "9000-9100": where nodes are fed. Any. */
+    /** "9000-9100": where nodes are fed. Default: any. */
     public Builder portRange(String value) {
       portRange = Objects.requireNonNull(value);
       return this;
     }
 
-    /** What one node may hold of the feed. 256 MiB. */
+    /** What one node may hold of the feed. Default: 256 MiB. */
     public Builder budgetBytes(long value) {
       budgetBytes = value;
       return this;
@@ -72,7 +72,7 @@ public final class FeedOptions {
 
     /**
      * An executor writes rows into the memory of a node of its host, where the system lets it, instead of sending them
-     * through a socket. It does not.
+     * through a socket. Default: false.
      */
     public Builder sharedMemory(boolean value) {
       sharedMemory = value;

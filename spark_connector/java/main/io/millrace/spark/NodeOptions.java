@@ -82,19 +82,19 @@ public final class NodeOptions {
 
     private Builder() {}
 
-    /** Where nodes run. The executor's own folder. */
+    /** Where nodes run. Default: the executor's own folder. */
     public Builder workingDir(String value) {
       workingDir = Objects.requireNonNull(value);
       return this;
     }
 
-    /** Default file system of the nodes' AbsolutePath. That of Spark's Hadoop configuration. */
+    /** Default file system of the nodes' AbsolutePath. Default: that of Spark's Hadoop configuration. */
     public Builder defaultFs(String value) {
       defaultFs = Objects.requireNonNull(value);
       return this;
     }
 
-    /** Whether a node's port is free when it starts; if not, it inherits the bound socket. It is free. */
+    /** Whether a node's port is free when it starts; if not, it inherits the bound socket. Default: true. */
     public Builder releasePort(boolean value) {
       releasePort = value;
       return this;
@@ -115,19 +115,22 @@ public final class NodeOptions {
       return this;
     }
 
-    /** How many bytes of its output each node may send to the observer per second; logDir has all of it. 64 KiB. */
+    /**
+     * How many bytes of its output each node may send to the observer per second; logDir has all of it. Default:
+     * 64 KiB.
+     */
     public Builder logBytesPerSecond(long value) {
       logBytesPerSecond = value;
       return this;
     }
 
-    /** Programs beside nodes. None. */
+    /** Programs beside nodes. Default: none. */
     public Builder sidecars(Sidecar... value) {
       sidecars = Collections.unmodifiableList(new ArrayList<>(Arrays.asList(value)));
       return this;
     }
 
-    /** "9000-9100": where the nodes' reserved ports are taken from. Any. */
+    /** "9000-9100": where the nodes' reserved ports are taken from. Default: any. */
     public Builder portRange(String value) {
       portRange = Objects.requireNonNull(value);
       return this;
