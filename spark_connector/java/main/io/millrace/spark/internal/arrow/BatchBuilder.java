@@ -104,6 +104,16 @@ public final class BatchBuilder {
     return rows;
   }
 
+  /** Where {@code count} more rows are being added, one column after the other: how many the one under way has. */
+  public int rowsOfColumnUnderWay(int count) {
+    for (ColumnBuilder column : columns) {
+      if (column.rows() < rows + count) {
+        return column.rows();
+      }
+    }
+    return rows + count;
+  }
+
   /** Bytes so far, about what the encoded batch will have. */
   public long bytes() {
     long bytes = 0;

@@ -105,7 +105,7 @@ public final class ColumnBuilder {
         putOffset(id.isList() ? children[0].rows : data.size());
       }
     } else if (id.isPrimitive()) {
-      data.extendZeroed(Math.multiplyExact(count, id.width));
+      data.extendZeroed((long) count * id.width);
     } else {
       for (ColumnBuilder child : children) {
         child.putZeros(id == ArrowType.Id.STRUCT ? count : Math.multiplyExact(count, type.listSize()));
@@ -215,7 +215,7 @@ public final class ColumnBuilder {
    * @return its address
    */
   public long putRowsByAddress(int count) {
-    int at = data.extend(Math.multiplyExact(count, type.id().width));
+    int at = data.extend((long) count * type.id().width);
     rows += count;
     return data.address() + at;
   }
@@ -231,7 +231,7 @@ public final class ColumnBuilder {
   public long putListByAddress(int count) {
     checkSize(count);
     ColumnBuilder child = children[0];
-    int at = child.data.extend(Math.multiplyExact(count, child.type.id().width));
+    int at = child.data.extend((long) count * child.type.id().width);
     child.rows += count;
     endRow();
     return child.data.address() + at;
@@ -260,7 +260,7 @@ public final class ColumnBuilder {
   public void putFloats(float[] values) {
     checkSize(values.length);
     ColumnBuilder child = children[0];
-    int at = child.data.extend(Math.multiplyExact(4, values.length));
+    int at = child.data.extend(4L * values.length);
     ByteBuffer target = child.data.bytes();
     for (int i = 0; i < values.length; i++) {
       target.putFloat(at + 4 * i, values[i]);
@@ -272,7 +272,7 @@ public final class ColumnBuilder {
   public void putDoubles(double[] values) {
     checkSize(values.length);
     ColumnBuilder child = children[0];
-    int at = child.data.extend(Math.multiplyExact(8, values.length));
+    int at = child.data.extend(8L * values.length);
     ByteBuffer target = child.data.bytes();
     for (int i = 0; i < values.length; i++) {
       target.putDouble(at + 8 * i, values[i]);

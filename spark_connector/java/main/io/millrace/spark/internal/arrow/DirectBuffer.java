@@ -98,9 +98,9 @@ public final class DirectBuffer {
   }
 
   /** Adds {@code count} bytes of any content at the end; returns where they begin. */
-  public int extend(int count) {
+  public int extend(long count) {
     int at = size;
-    long end = (long) at + count;
+    long end = at + count;
     if (bytes == null || end > bytes.capacity()) {
       growTo(end);
     }
@@ -109,7 +109,7 @@ public final class DirectBuffer {
   }
 
   /** The same, zeroed. */
-  int extendZeroed(int count) {
+  int extendZeroed(long count) {
     int at = extend(count);
     for (int i = at; i < size; i++) {
       bytes.put(i, (byte) 0);
@@ -121,7 +121,8 @@ public final class DirectBuffer {
     if (end > MAX_BYTES) {
       throw new MillraceException(
           StatusCode.INVALID_ARGUMENT,
-          "a row has more than 1 GiB in one column, and a message of a feed has no more: split it");
+          "more than " + MAX_BYTES + " bytes in one column, and a batch has at most so many: cut the row's values into "
+              + "several rows");
     }
     growth.count++;
     long wanted = bytes == null ? sizeBefore : Math.min(2L * bytes.capacity(), MAX_BYTES);

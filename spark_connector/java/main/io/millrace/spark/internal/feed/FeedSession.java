@@ -282,8 +282,10 @@ public final class FeedSession {
     session.shared.endWriting();
   }
 
-  /** True if a batch of that size may go; otherwise the node is told what is needed, if it is the node's room. */
-  private boolean maySend(long bytes) {
+  /** True if the batch may go; otherwise the node is told what is needed, if it is the node's room. */
+  private boolean maySend(EncodedBatch batch) {
+    long bytes = SendWindow.bytesOf(batch);
+    checkSize(batch.rows(), bytes);
     if (!session.accepted || session.isRevoked()) {
       return false;
     }
@@ -297,6 +299,19 @@ public final class FeedSession {
     return false;
   }
 
+  /** A node takes a larger one, or BLOCKED for it, for damage: then it bars every session of this process. */
+  private void checkSize(int rows, long bytes) {
+    if (bytes > session.options.maxBatchBytes) {
+      // A batch is full once it has a megabyte, so it is the last row that is so large.
+      long last = session.sentRows + rows - 1;
+      throw session.failure(
+          StatusCode.INVALID_ARGUMENT,
+          (rows == 1 ? "row " + last + " takes " : "rows " + session.sentRows + " to " + last + " take ") + bytes
+              + " bytes, and a batch has at most " + session.options.maxBatchBytes + ": cut the values of row " + last
+              + " into several rows");
+    }
+  }
+
   private void sendCount(FrameType type, long count) {
     session.hub.sendFrame(session.id, type, Counts.encode(count), Collections.<ByteBuffer>emptyList());
   }
@@ -306,16 +321,17 @@ public final class FeedSession {
    * credit for it, and until the process has room for it in its budget. The batch is the session's from here on: its
    * memory is reused once the node has it. Once the rest was taken back ({@link #isRevoked}) it goes nowhere.
    *
-   * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
+   * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before, or the batch is larger
+   *     than any may be: nothing was sent of it then, and the message names the row
    */
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
     boolean taken = false;
     session.lock.lock();
     try {
-      if (!session.isOpen() || !maySend(SendWindow.bytesOf(batch))) {
+      if (!session.isOpen() || !maySend(batch)) {
         long began = System.nanoTime();
         try {
-          await(() -> session.isRevoked() || maySend(SendWindow.bytesOf(batch)), true);
+          await(() -> session.isRevoked() || maySend(batch), true);
         } catch (MillraceException e) {
           session.window.leave();
           throw e;
@@ -345,7 +361,7 @@ public final class FeedSession {
     session.lock.lock();
     try {
       checkOpen(true);
-      if (!maySend(SendWindow.bytesOf(batch))) {
+      if (!maySend(batch)) {
         session.window.leave();
         return false;
       }
@@ -484,7 +500,7 @@ public final class FeedSession {
     session.lock.lock();
     try {
       try {
-        await(() -> !session.results.isEmpty() || next != null && maySend(SendWindow.bytesOf(next)), false);
+        await(() -> !session.results.isEmpty() || next != null && maySend(next), false);
       } catch (MillraceException e) {
         session.window.leave();
         throw e;

@@ -11,6 +11,8 @@ public final class FrameHeader {
   static final int VERSION = 2;
   static final int MAX_JSON_BYTES = 64 << 10;
   static final int MAX_SCHEMA_BYTES = 16 << 20;
+  /** Of BATCH and RESULT: metadata and body. */
+  static final long MAX_BATCH_BYTES = 1L << 30;
 
   private static final int MAGIC = 0x3146524D; // "MRF1", little-endian
   private static final int OPTIONAL = 1;

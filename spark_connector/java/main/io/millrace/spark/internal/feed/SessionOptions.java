@@ -15,6 +15,7 @@ public final class SessionOptions {
   final long firstRow;
   final long feedTimeoutMillis;
   final long budgetBytes;
+  final long maxBatchBytes;
   final boolean sharedMemory;
   final FeedProgress progress;
   final BooleanSupplier cancelled;
@@ -29,6 +30,7 @@ public final class SessionOptions {
     firstRow = builder.firstRow;
     feedTimeoutMillis = builder.feedTimeoutMillis;
     budgetBytes = builder.budgetBytes;
+    maxBatchBytes = builder.maxBatchBytes;
     sharedMemory = builder.sharedMemory;
     progress = builder.progress == null ? new FeedProgress() : builder.progress;
     cancelled = builder.cancelled;
@@ -49,6 +51,7 @@ public final class SessionOptions {
     private long firstRow;
     private long feedTimeoutMillis = Defaults.FEED_TIMEOUT.toMillis();
     private long budgetBytes = Defaults.BUDGET_BYTES;
+    private long maxBatchBytes = FrameHeader.MAX_BATCH_BYTES;
     private boolean sharedMemory = Defaults.SHARED_MEMORY;
     private FeedProgress progress;
     private BooleanSupplier cancelled = () -> false;
@@ -97,6 +100,12 @@ public final class SessionOptions {
      */
     public Builder budgetBytes(long value) {
       budgetBytes = value;
+      return this;
+    }
+
+    /** What a batch may have, metadata and body; fewer bytes than the protocol allows are for tests. */
+    Builder maxBatchBytes(long value) {
+      maxBatchBytes = value;
       return this;
     }
 

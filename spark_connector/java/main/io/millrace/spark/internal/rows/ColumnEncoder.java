@@ -54,7 +54,7 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
   }
 
   @Override
-  public void add(ColumnSlice slice) {
+  protected void put(ColumnSlice slice) {
     for (int i = 0; i < columns.length; i++) {
       add(slice.batch.column(i), slice.from, slice.rows, columns[i], names[i]);
     }
@@ -67,8 +67,8 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
   }
 
   @Override
-  protected void addFrom(ColumnSlice slice, int first) {
-    add(new ColumnSlice(slice.batch, slice.from + first, slice.rows - first));
+  protected ColumnSlice restOf(ColumnSlice slice, int first) {
+    return new ColumnSlice(slice.batch, slice.from + first, slice.rows - first);
   }
 
   private static void add(ColumnVector from, int first, int count, ColumnBuilder to, String name) {

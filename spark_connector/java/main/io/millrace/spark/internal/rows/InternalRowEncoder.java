@@ -28,7 +28,7 @@ public final class InternalRowEncoder extends RowEncoder<InternalRow> {
   }
 
   @Override
-  public void add(InternalRow row) {
+  protected void put(InternalRow row) {
     for (int i = 0; i < fields.length; i++) {
       fields[i].put(row, i);
     }

@@ -40,7 +40,7 @@ public final class ObjectRowEncoder<T> extends RowEncoder<T> {
   }
 
   @Override
-  public void add(T row) {
+  protected void put(T row) {
     if (row == null) {
       throw new MillraceException(StatusCode.INVALID_ARGUMENT, "a row is null; filter such rows out");
     }

@@ -1,12 +1,15 @@
 package io.millrace.spark.internal.rows;
 
+import io.millrace.spark.MillraceException;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.Defaults;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.function.LongFunction;
+import org.apache.spark.TaskContext;
 
 /**
  * Makes batches of rows of one kind.
@@ -18,7 +21,7 @@ import java.util.function.LongFunction;
  * }
  * }</pre>
  *
- * An error of {@link #add} is a MillraceException with INVALID_ARGUMENT that names the column; call
+ * An error of {@link #add} is a MillraceException with INVALID_ARGUMENT that names the row and the column; call
  * {@link #clear} then. Not thread-safe.
  */
 public abstract class RowEncoder<T> {
@@ -27,6 +30,7 @@ public abstract class RowEncoder<T> {
   private static final int BATCH_ROWS = 1 << 16;
 
   private BatchBuilder builder;
+  private long rowsBefore; // of the partition: passed over, or in batches that are finished
 
   /** What rows are put into; {@link #add} may make it of the first row. */
   final void setBuilder(BatchBuilder value) {
@@ -50,16 +54,32 @@ public abstract class RowEncoder<T> {
   }
 
   /** Adds a row, which may be changed afterwards. */
-  public abstract void add(T row);
+  public final void add(T row) {
+    try {
+      put(row);
+    } catch (MillraceException e) {
+      throw named(e, rowsOf(row));
+    }
+  }
+
+  private MillraceException named(MillraceException e, int adding) {
+    TaskContext task = TaskContext.get();
+    long row = rowsBefore + (builder == null ? 0 : builder.rowsOfColumnUnderWay(adding));
+    String place = (task == null ? "" : "partition " + task.partitionId() + " of Spark's job, ") + "row " + row + ": ";
+    return new MillraceException(e.code(), place + e.getMessage(), "", "", Collections.<String>emptyList(), e);
+  }
+
+  /** Puts a row into the columns, and ends it. */
+  protected abstract void put(T row);
 
   /** How many rows {@code element} is; one, unless elements are pieces of columns. */
   protected int rowsOf(T element) {
     return 1;
   }
 
-  /** Adds the rows of an element from row {@code first} of it on, which it must have. */
-  protected void addFrom(T element, int first) {
-    add(element);
+  /** The rest of an element, from row {@code first} of it on, which it must have. */
+  protected T restOf(T element, int first) {
+    return element;
   }
 
   /**
@@ -72,10 +92,12 @@ public abstract class RowEncoder<T> {
     while (left > 0 && elements.hasNext()) {
       T element = elements.next();
       int of = rowsOf(element);
-      if (of > left) {
-        addFrom(element, (int) left);
+      long passed = Math.min(left, of);
+      left -= passed;
+      rowsBefore += passed;
+      if (of > passed) {
+        add(restOf(element, (int) passed));
       }
-      left -= Math.min(left, of);
     }
     return count - left;
   }
@@ -102,6 +124,7 @@ public abstract class RowEncoder<T> {
 
   /** The rows since the last batch, at least one, in wire form. */
   public final EncodedBatch finish() {
+    rowsBefore += builder.rows();
     return builder.finish();
   }
 

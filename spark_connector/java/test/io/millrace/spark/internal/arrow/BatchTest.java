@@ -56,9 +56,17 @@ public final class BatchTest {
   @Test
   public void aRowThatNoMessageCanHaveIsRefused() {
     ColumnBuilder column = new ColumnBuilder(ArrowType.of(ArrowType.Id.BINARY), pool, new DirectBuffer.Growth());
-    MillraceException e = assertThrows(MillraceException.class, () -> column.putBytesByAddress((1 << 30) + 1));
-    assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
-    assertTrue(e.getMessage(), e.getMessage().contains("1 GiB"));
+    ColumnBuilder list =
+        new ColumnBuilder(
+            ArrowType.list(field("", ArrowType.Id.FLOAT64)), pool, new DirectBuffer.Growth());
+    Runnable[] puts = {
+      () -> column.putBytesByAddress((1 << 30) + 1), () -> list.putListByAddress(1 << 28), // 2 GiB
+    };
+    for (Runnable put : puts) {
+      MillraceException e = assertThrows(MillraceException.class, put::run);
+      assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
+      assertTrue(e.getMessage(), e.getMessage().contains("more than 1073741824 bytes in one column"));
+    }
   }
 
   @Test

@@ -82,6 +82,51 @@ public final class FeedSessionTest extends HubFixture {
     assertEquals(1, hub.stats().batchesSent);
   }
 
+  private static final ArrowSchema TWO_COLUMNS =
+      new ArrowSchema(
+          new ArrowField("a", ArrowType.of(ArrowType.Id.BINARY), true),
+          new ArrowField("b", ArrowType.of(ArrowType.Id.BINARY), true));
+
+  /** Rows of two columns, so many bytes each. */
+  private EncodedBatch twoColumns(int... bytes) {
+    BatchBuilder builder = new BatchBuilder(TWO_COLUMNS, pool);
+    for (int row : bytes) {
+      builder.column(0).putBytes(new byte[row]);
+      builder.column(1).putBytes(new byte[row]);
+      builder.endRow();
+    }
+    return builder.finish();
+  }
+
+  @Test
+  public void aRowThatNoBatchCanHaveIsRefusedAndNamed() throws Exception {
+    FeedSession session = hub.open(node.target(), options(FeedMode.INFERENCE).maxBatchBytes(100_000).build());
+    long id = node.accept();
+    EncodedBatch first = twoColumns(1);
+    node.credit(id, SendWindow.bytesOf(first), 0);
+    session.send(TWO_COLUMNS, first);
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    EncodedBatch large = twoColumns(50_000); // each column has less than the limit
+    Runnable[] sends = {
+      () -> session.awaitReady(large),
+      () -> session.trySend(TWO_COLUMNS, large),
+      () -> session.send(TWO_COLUMNS, large),
+    };
+    for (Runnable send : sends) {
+      MillraceException e = failure(send);
+      assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
+      String what = "worker:0, partition 3 (queue 'input'): row 1 takes 1002";
+      assertTrue(e.getMessage(), e.getMessage().startsWith(what));
+      assertTrue(e.getMessage(), e.getMessage().endsWith("at most 100000: cut the values of row 1 into several rows"));
+    }
+    String several = failure(() -> session.send(TWO_COLUMNS, twoColumns(1, 50_000))).getMessage();
+    assertTrue(several, several.contains("rows 1 to 2 take 100"));
+    assertTrue(several, several.endsWith("cut the values of row 2 into several rows"));
+    assertFalse("BLOCKED or a batch: the node would bar the whole process", node.comesWithin(100));
+    assertTrue(session.state().isOpen());
+  }
+
   /** A session with 20 rows sent, of which the node is asked to give back what it can. */
   private FeedSession revoked(long[] id) throws Exception {
     FeedSession session = open(FeedMode.TRAIN);

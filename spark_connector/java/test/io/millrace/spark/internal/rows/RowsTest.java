@@ -319,6 +319,36 @@ public final class RowsTest {
     assertEquals(0, encoder.rows());
   }
 
+  private static ColumnSlice texts(int rows, int badRow) {
+    OnHeapColumnVector[] columns = {
+      new OnHeapColumnVector(rows, DataTypes.StringType), new OnHeapColumnVector(rows, DataTypes.StringType),
+    };
+    for (int row = 0; row < rows; row++) {
+      columns[0].putByteArray(row, new byte[] {'a'});
+      columns[1].putByteArray(row, new byte[] {(byte) (row == badRow ? 0xc3 : 'b')});
+    }
+    return new ColumnSlice(new ColumnarBatch(columns, rows), 0, rows);
+  }
+
+  @Test
+  public void anErrorOfARowNamesItByItsPlaceInThePartition() {
+    StructType schema = new StructType().add("s", DataTypes.StringType).add("t", DataTypes.StringType);
+    ColumnEncoder columns = new ColumnEncoder(schema, new BufferPool(1 << 20));
+    assertEquals(2, columns.skip(Arrays.asList(texts(3, -1)).iterator(), 2));
+    assertEquals(1, columns.finish().rows());
+    columns.add(texts(4, -1));
+    MillraceException e = assertThrows(MillraceException.class, () -> columns.add(texts(9, 5)));
+    assertTrue(e.getMessage(), e.getMessage().startsWith("row 12: column \"t\": a string"));
+    ObjectRowEncoder<Row> rows = new ObjectRowEncoder<>(schema, new BufferPool(1 << 20));
+    rows.add(RowFactory.create("a", "b"));
+    assertEquals(1, rows.finish().rows());
+    rows.add(RowFactory.create("a", "b"));
+    e = assertThrows(MillraceException.class, () -> rows.add(RowFactory.create("a", 1)));
+    assertTrue(e.getMessage(), e.getMessage().startsWith("row 2: column \"t\": a java.lang.Integer"));
+    rows.clear();
+    columns.clear();
+  }
+
   @Test
   public void resultsMustBeWhatTheSchemaSays() throws BadInputException {
     StructType wanted = new StructType().add("b", DataTypes.LongType).add("a", DataTypes.StringType, false);
