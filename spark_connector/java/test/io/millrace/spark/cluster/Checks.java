@@ -14,7 +14,11 @@ import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FeedLedger;
+import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.cluster.Params;
+import io.millrace.spark.internal.feed.FeedSession;
 import io.millrace.spark.internal.spark.ClusterRun;
 import java.io.IOException;
 import java.lang.reflect.Field;
@@ -24,6 +28,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +36,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.SparkStageInfo;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.Function;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -179,14 +185,49 @@ abstract class Checks {
 
   /** A number of the ledger's summaries, of all feeds of the cluster together. */
   static long ledger(MillraceCluster cluster, String member) throws Exception {
-    Field run = MillraceCluster.class.getDeclaredField("run");
-    run.setAccessible(true);
-    CoordinatorProcess coordinator = ((ClusterRun) run.get(cluster)).coordinator();
+    CoordinatorProcess coordinator = ((ClusterRun) member(MillraceCluster.class, cluster, "run")).coordinator();
     long sum = 0;
     for (Object feed : coordinator.call("feed_summary", new Params()).list("feeds")) {
       sum += ((JsonObject) feed).integer(member);
     }
     return sum;
+  }
+
+  /** How many sessions with nodes are open, in all executors, of those that {@code which} takes. */
+  final long openSessions(Function<FeedSession, Boolean> which) {
+    List<Integer> tasks = Arrays.asList(0, 1, 2, 3);
+    long open = 0;
+    for (long ofOne : sc.parallelize(tasks, tasks.size()).map(task -> openSessionsHere(which)).collect()) {
+      open += ofOne;
+    }
+    return open;
+  }
+
+  private static long openSessionsHere(Function<FeedSession, Boolean> which) throws Exception {
+    Map<?, ?> sites = (Map<?, ?>) member(ExecutorSite.class, null, "SITES");
+    List<?> ofClusters;
+    synchronized (sites) {
+      ofClusters = new ArrayList<>(sites.values());
+    }
+    long open = 0;
+    for (Object site : ofClusters) {
+      FeedLedger ledger = ((ExecutorSite) site).ledger();
+      List<?> followed;
+      synchronized (ledger) {
+        followed = new ArrayList<>((List<?>) member(FeedLedger.class, ledger, "followed"));
+      }
+      for (Object one : followed) {
+        FeedSession session = (FeedSession) member(FollowedSession.class, one, "session");
+        open += session.state().isOpen() && which.call(session) ? 1 : 0;
+      }
+    }
+    return open;
+  }
+
+  private static Object member(Class<?> type, Object of, String name) throws ReflectiveOperationException {
+    Field field = type.getDeclaredField(name);
+    field.setAccessible(true);
+    return field.get(of);
   }
 
   /** Waits until this holds. */

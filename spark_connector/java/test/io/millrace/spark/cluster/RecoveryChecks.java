@@ -15,14 +15,19 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.JobExecutionStatus;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaFutureAction;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
@@ -68,6 +73,7 @@ final class RecoveryChecks extends Checks {
     check("brokenProgram", this::brokenProgram);
     check("afterShutdown", this::afterShutdown);
     check("jobsCancelled", this::jobsCancelled);
+    check("groupCancelled", this::groupCancelled);
     check("nodeKilled", this::nodeKilled);
     check("programFailed", this::programFailed);
     check("agentKilled", this::agentKilled);
@@ -198,6 +204,69 @@ final class RecoveryChecks extends Checks {
       requireEqual(before.get(i).pid(), cluster.clusterInfo().get(i).pid());
     }
     cluster.close();
+  }
+
+  /** Somebody cancels the caller's job group while train feeds: the call ends, and nothing is left of it. */
+  private void groupCancelled() throws Exception {
+    String group = "the caller's";
+    MillraceCluster cluster = run(feed(2), "sum");
+    List<NodeInfo> before = cluster.clusterInfo();
+    // Four rows make a batch. Of each partition two batches are sent; then its task stands still.
+    JavaRDD<byte[]> data =
+        sc.parallelize(new ArrayList<>(Collections.nCopies(80, 1)), 4).mapPartitions(RecoveryChecks::standingStill);
+    AtomicReference<MillraceException> error = new AtomicReference<>();
+    AtomicReference<String> groupAfter = new AtomicReference<>();
+    Thread training =
+        new Thread(
+            () -> {
+              sc.setJobGroup(group, "what it trains on");
+              error.set(requireError(StatusCode.CANCELLED, () -> cluster.train(data)));
+              groupAfter.set(sc.getLocalProperty("spark.jobGroup.id"));
+            });
+    training.start();
+    await("rows that are used", () -> acknowledged(cluster) > 0);
+    await("a task on each core", () -> runningTasks() == 2);
+    sc.cancelJobGroup(group);
+    long cancelled = System.nanoTime();
+    await("the end of train", () -> !training.isAlive());
+    System.out.println("INFO train ended " + millisSince(cancelled) + " ms after its cancel: " + error.get());
+    require(error.get() != null, "no such error");
+    requireContains(error.get().getMessage(), "cancelled");
+    requireEqual(group, groupAfter.get());
+    await("the end of its tasks", () -> runningTasks() == 0 && sc.statusTracker().getActiveJobIds().length == 0);
+    await("the end of its sessions", () -> openSessions(session -> true) == 0);
+    require(cluster.failure() == null, "it failed: " + cluster.failure());
+    for (int i = 0; i < 2; i++) {
+      requireEqual(NodeState.RUNNING, cluster.clusterInfo().get(i).state());
+      requireEqual(before.get(i).pid(), cluster.clusterInfo().get(i).pid());
+    }
+    TrainResult next = cluster.train(numbers(100, 4));
+    requireEqual(100L, next.rows());
+    require(next.exactlyOnce(), next.toString());
+    cluster.shutdown();
+  }
+
+  /** Large rows; the twelfth comes when the task is cancelled. */
+  private static Iterator<byte[]> standingStill(Iterator<Integer> rows) {
+    AtomicInteger at = new AtomicInteger();
+    return new Iterator<byte[]>() {
+      @Override
+      public boolean hasNext() {
+        return rows.hasNext();
+      }
+
+      @Override
+      public byte[] next() {
+        rows.next();
+        try {
+          await("the end of the task", () -> at.get() < 11 || TaskContext.get().isInterrupted());
+        } catch (Exception e) { // Spark interrupts it
+          throw new IllegalStateException(e);
+        }
+        at.incrementAndGet();
+        return new byte[300_000];
+      }
+    };
   }
 
   private void nodeKilled() throws Exception {

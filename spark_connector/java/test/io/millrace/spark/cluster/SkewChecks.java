@@ -4,15 +4,8 @@ import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
-import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.cluster.FeedLedger;
-import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.feed.FeedSession;
-import java.lang.reflect.Field;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.sql.Dataset;
@@ -93,49 +86,12 @@ final class SkewChecks extends Checks {
         new Thread(() -> result.set(cluster.train(ones(spark.range(0, ROWS, 1, 8).toDF()))));
     training.start();
     await("the other one's part", () -> acknowledged(cluster) > ROWS / 2);
-    await("a session that has given rows back, and is not at its end", () -> revokedSessions() > 0);
+    await("a session that has given rows back, and is not at its end", () -> openSessions(FeedSession::isRevoked) > 0);
     kill("-9", cluster.clusterInfo().get(0).pid());
     training.join();
     require(result.get() != null, "train failed");
     System.out.println("INFO slow node killed: " + result.get());
     requireEqual(ROWS, result.get().rows());
     cluster.shutdown();
-  }
-
-  /** How many sessions of all executors are open of which a node has given rows back. */
-  private long revokedSessions() {
-    List<Integer> tasks = Arrays.asList(0, 1, 2, 3);
-    long revoked = 0;
-    for (long ofOne : sc.parallelize(tasks, tasks.size()).map(task -> revokedHere()).collect()) {
-      revoked += ofOne;
-    }
-    return revoked;
-  }
-
-  private static long revokedHere() throws ReflectiveOperationException {
-    Map<?, ?> sites = (Map<?, ?>) member(ExecutorSite.class, null, "SITES");
-    List<?> ofClusters;
-    synchronized (sites) {
-      ofClusters = new ArrayList<>(sites.values());
-    }
-    long revoked = 0;
-    for (Object site : ofClusters) {
-      FeedLedger ledger = ((ExecutorSite) site).ledger();
-      List<?> followed;
-      synchronized (ledger) {
-        followed = new ArrayList<>((List<?>) member(FeedLedger.class, ledger, "followed"));
-      }
-      for (Object one : followed) {
-        FeedSession session = (FeedSession) member(FollowedSession.class, one, "session");
-        revoked += session.isRevoked() && session.state().isOpen() ? 1 : 0;
-      }
-    }
-    return revoked;
-  }
-
-  private static Object member(Class<?> type, Object of, String name) throws ReflectiveOperationException {
-    Field field = type.getDeclaredField(name);
-    field.setAccessible(true);
-    return field.get(of);
   }
 }
