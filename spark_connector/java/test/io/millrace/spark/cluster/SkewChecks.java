@@ -20,7 +20,6 @@ import org.apache.spark.sql.functions;
  */
 final class SkewChecks extends Checks {
   private static final long ROWS = 8_000;
-  private static final int RATIO = 100;
   private static final long SLOW_RANK = 0;
 
   SkewChecks(String[] args) {
@@ -29,9 +28,10 @@ final class SkewChecks extends Checks {
 
   @Override
   void runAll() {
-    check("few", () -> skewed(8, feed(2)));
-    check("many", () -> skewed(128, feed(2)));
-    check("smallBudget", () -> skewed(16, feed(2).feed(budget(1 << 20))));
+    check("few", () -> skewed(100, 8, feed(2)));
+    check("many", () -> skewed(100, 128, feed(2)));
+    check("smallBudget", () -> skewed(100, 16, feed(2).feed(budget(1 << 20))));
+    check("tenTimes", () -> skewed(10, 16, feed(2)));
     check("shuffled", this::shuffled);
     check("slowNodeKilled", this::slowNodeKilled);
   }
@@ -54,17 +54,17 @@ final class SkewChecks extends Checks {
     return rows;
   }
 
-  private void skewed(int partitions, ClusterOptions.Builder options) throws Exception {
-    train(ones(spark.range(0, ROWS, 1, partitions).toDF()), options);
+  private void skewed(int ratio, int partitions, ClusterOptions.Builder options) throws Exception {
+    train(ratio, ones(spark.range(0, ROWS, 1, partitions).toDF()), options);
   }
 
   /** What may come in another order moves as a whole, as long as nothing of it was used. */
   private void shuffled() throws Exception {
-    train(ones(spark.range(0, ROWS, 1, 4).toDF().repartition(64)), feed(2));
+    train(100, ones(spark.range(0, ROWS, 1, 4).toDF().repartition(64)), feed(2));
   }
 
-  private void train(Dataset<Row> data, ClusterOptions.Builder options) throws Exception {
-    MillraceCluster cluster = run(options, "skew", Integer.toString(RATIO));
+  private void train(int ratio, Dataset<Row> data, ClusterOptions.Builder options) throws Exception {
+    MillraceCluster cluster = run(options, "skew", Integer.toString(ratio));
     long began = System.nanoTime();
     TrainResult result = cluster.train(data, TrainOptions.builder().endOfFeed(true).build());
     long millis = (System.nanoTime() - began) / 1_000_000;
