@@ -243,17 +243,12 @@ public final class MillraceCluster implements AutoCloseable {
       epochs = run.spark().union(each);
     }
     FeedPlan plan =
-        FeedPlan.train(
-            clusterId(),
-            run.coordinator().address(),
+        run.trainPlan(
             "train-" + Text.randomHex(8),
             options.queue(),
             Durations.millis(options.feedTimeout()),
             partitions,
-            SourceLevel.isDeterminate(data),
-            run.options().feed().sharedMemory(),
-            run.options().feed().budgetBytes(),
-            run.fedNodes());
+            SourceLevel.isDeterminate(data));
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";

@@ -35,7 +35,7 @@ import org.apache.spark.sql.types.DataTypes;
  * <p>Every row has x = 1, so that what the nodes add up is how many rows they used, and a pad that makes a batch
  * of four rows. Nodes read seven rows at a time.
  */
-final class ResumeChecks extends Checks {
+final class ResumeChecks extends LossChecks {
   private static final int ROWS = 50; // of a partition
   private static final int TRIP_AT = 40;
   private static final int SENT = 36; // by then: the batch before that row goes with it
@@ -53,6 +53,16 @@ final class ResumeChecks extends Checks {
     check("terminates", this::terminates);
     check("exits", this::exits);
     check("placeAmongMany", this::placeAmongMany);
+    check("executorKilled", this::executorKilled);
+  }
+
+  /**
+   * Its node goes to the executor that has none: to a task of train there, since the node's own job would have a core
+   * only once all tasks of train have begun. The other node alone would take 11 s for the rows.
+   */
+  private void executorKilled() throws Exception {
+    Loss loss = killed("executor", 16_000, cluster -> kill("-9", executorOf(cluster.clusterInfo().get(0))));
+    requireWithin(8_000, "rows were used again", loss.flowsMillis);
   }
 
   /** The one executor that has a place for a node is found with the second job at the latest. */

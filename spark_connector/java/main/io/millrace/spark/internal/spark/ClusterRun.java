@@ -333,14 +333,22 @@ public final class ClusterRun {
     return stage.rdd();
   }
 
-  /** The numbers of chief, master and workers. */
-  public int[] fedNodes() {
+  private int[] fedNodes() {
     return slots.stream().filter(NodeSlot::isFed).mapToInt(slot -> slot.executorId).toArray();
   }
 
   /** What a node that is to be started needs, and what Spark has. */
   public String nodeNeeds() {
     return stage.need();
+  }
+
+  /** What the tasks of a training need to know. */
+  public FeedPlan trainPlan(
+      String feed, String queue, long feedTimeoutMillis, int partitions, boolean determinate) {
+    return FeedPlan.train(
+        coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions, determinate,
+        options.feed().sharedMemory(), options.feed().budgetBytes(), fedNodes(),
+        mayRestart() ? stage.reviver() : null);
   }
 
   /** What the tasks of an inference need to know. */

@@ -1,15 +1,20 @@
 package io.millrace.spark.internal.spark;
 
+import io.millrace.spark.MillraceException;
 import io.millrace.spark.internal.base.Defaults;
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What a task needs to know to feed a partition. Immutable; travels with the tasks. */
 public final class FeedPlan implements Serializable {
   private static final long serialVersionUID = 1L;
+  private static final Logger LOG = LoggerFactory.getLogger(FeedPlan.class);
 
   final String clusterId;
   final CoordinatorAddress coordinator;
@@ -27,7 +32,7 @@ public final class FeedPlan implements Serializable {
   final long budgetBytes;
   /** Training: the numbers of chief, master and workers. */
   final int[] fedNodes;
-  /** Inference: starts nodes again while tasks wait for them; null where that is left to the nodes' own jobs. */
+  /** Starts lost nodes again in tasks that feed; null where that is left to the nodes' own jobs. */
   final NodeReviver reviver;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
   private String openFeed;
@@ -39,8 +44,9 @@ public final class FeedPlan implements Serializable {
    *
    * @param sharedMemory null: the default
    * @param budgetBytes null: the default
+   * @param reviver may be null
    */
-  public static FeedPlan train(
+  static FeedPlan train(
       String clusterId,
       CoordinatorAddress coordinator,
       String feed,
@@ -50,10 +56,11 @@ public final class FeedPlan implements Serializable {
       boolean determinate,
       Boolean sharedMemory,
       Long budgetBytes,
-      int[] fedNodes) {
+      int[] fedNodes,
+      NodeReviver reviver) {
     return new FeedPlan(
         clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
-        fedNodes, null);
+        fedNodes, reviver);
   }
 
   /**
@@ -126,6 +133,15 @@ public final class FeedPlan implements Serializable {
 
   /** The executor's part of the cluster, to be left when the task ends. */
   ExecutorSite enterSite() {
-    return ExecutorSite.enter(clusterId, coordinator);
+    ExecutorSite site = ExecutorSite.enter(clusterId, coordinator);
+    TaskContext task = TaskContext.get();
+    if (reviver != null && fedNodes.length > 0) { // in inference a task looks while it waits for a node
+      try {
+        reviver.look(this, site, task, task.partitionId());
+      } catch (MillraceException e) {
+        LOG.debug("no lost node is started here: {}", e.getMessage()); // its own job does it in its turn
+      }
+    }
+    return site;
   }
 }

@@ -9,10 +9,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Starts a lost node again in a task that serves inference. Such a task keeps its core while it waits for a node, as
- * its job is not ours to end; were all cores kept so, the job that is to start the node (see {@link NodeStage}) would
- * never have one. The task has what that job lacks: a core, on an executor that has a place. The job finds the node
- * started when its turn comes. Immutable; travels with the tasks.
+ * Starts a lost node again in a task that feeds. The job that is to start the node (see {@link NodeStage}) may lack a
+ * core for long: Spark gives free ones to the tasks of older jobs first, until all of a training's have begun; and a
+ * task of inference keeps its core while it waits for a node, as its job is not ours to end. The task has what that
+ * job lacks: a core, on an executor that has a place. The job finds the node started when its turn comes. Immutable;
+ * travels with the tasks.
  */
 final class NodeReviver implements Serializable {
   private static final long serialVersionUID = 1L;
