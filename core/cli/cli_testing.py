@@ -30,6 +30,16 @@ def pending_signals(pid):
     return int(pending[0], 16)
 
 
+def line_with(stream, text):
+    """Reads on until a line has this in it, and returns that line; libraries write lines of their own."""
+    passed = []
+    for line in stream:
+        if text in line:
+            return line
+        passed.append(line)
+    raise AssertionError(f"no line has {text!r}: {passed}")
+
+
 class CliTestCase(unittest.TestCase):
     """A test with an empty folder, and no cluster of anybody else in sight."""
 

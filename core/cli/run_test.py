@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
+from cli_testing import PYTHON, WAIT_S, CliTestCase, line_with, millrace_path
 
 
 class RunTest(CliTestCase):
@@ -279,8 +279,7 @@ os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").
         process = self.start_cli("run", "--tensorboard", "--", "/bin/sh", "-c",
                                  "while [ ! -e done ]; do /bin/sleep 0.05; done",
                                  env={"PATH": self.path("bin")})
-        line = process.stderr.readline()
-        self.assertIn("no TensorBoard on this host", line)
+        line_with(process.stderr, "no TensorBoard on this host")
         self.write("done", "")
         process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0)
@@ -319,11 +318,7 @@ os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").
 
     def board_line(self, process):
         """What is said when a sidecar answers: its node and its address."""
-        line = ""
-        while "tensorboard: http://" not in line:
-            line = process.stderr.readline()
-            self.assertTrue(line, "millrace ended without TensorBoard's address")
-        return line.strip()
+        return line_with(process.stderr, "tensorboard: http://").strip()
 
 
 class StartedByBazelTest(CliTestCase):
