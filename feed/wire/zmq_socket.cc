@@ -26,6 +26,7 @@ constexpr int kHeartbeatTimeoutMs = 4000;
 constexpr int kHandshakeMs = 2000;
 // The limit of what a PUSH receives, which is only commands: its server may be an impostor.
 constexpr int64_t kMaxCommandBytes = 4096;
+constexpr size_t kMaxPrincipalBytes = 64;
 constexpr int kMaxSockets = 65536;  // of a context; libzmq's default of 1023 is 300 nodes
 
 // libzmq's errno as a Status. `error` is what zmq_errno() returned.
@@ -206,10 +207,11 @@ bool HasDescriptor(ZmqEvent::Kind kind) {
 }  // namespace
 
 bool IsPrincipal(absl::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::string_view("/_.:-").find(c) != absl::string_view::npos;
-  });
+  return !text.empty() && text.size() <= kMaxPrincipalBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  absl::string_view("/_.:-").find(c) != absl::string_view::npos;
+         });
 }
 
 // ---------------------------------------------------------------------------------- ZmqContext
