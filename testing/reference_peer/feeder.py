@@ -28,6 +28,7 @@ import sources
 
 LOOKUP_INTERVAL_SECONDS = 0.2
 POLL_SECONDS = 0.1
+HOLD_SECONDS = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,9 +232,10 @@ class PartitionFeed:
 
     `lookup()` returns a NodeInfo. A broken connection is followed by another lookup and, if `resume`,
     by a new session. `results` are record batches; `refed_rows` counts rows that had been sent before.
+    `behind`: another feed, whose session the node has to know before this one begins.
     """
 
-    def __init__(self, feeder, lookup, request, source, resume=True, limits=None, tamper=None):
+    def __init__(self, feeder, lookup, request, source, resume=True, limits=None, tamper=None, behind=None):
         self.outcome = None
         self.results = []
         self.refed_rows = 0
@@ -247,6 +249,7 @@ class PartitionFeed:
         self._resume = resume
         self._limits = limits or sessions.Limits()
         self._tamper = tamper
+        self._behind = behind
         self._session = None
         self._node = None
         self._next_lookup = 0.0
@@ -257,8 +260,13 @@ class PartitionFeed:
         """True while a session has got its first CREDIT."""
         return self._session is not None and self._session.accepted
 
+    @property
+    def _queued(self):
+        """The node has answered its OPEN, with CREDIT or WAIT."""
+        return bool(self.outcome) or self._session is not None and (self._session.accepted or self._session.waited)
+
     def step(self, now):
-        if self.outcome:
+        if self.outcome or self._behind is not None and not self._behind._queued:
             return
         if self._progress_at is None:
             self._progress_at = now
@@ -423,6 +431,15 @@ def _report_results(arguments, feed, source, partition, emit):
     return good
 
 
+def _holder(arguments, feeder, lookup, schema):
+    """A feed of its own that keeps the queue's turn, so that no session behind it gets CREDIT."""
+    partition = arguments.partition + arguments.partitions
+    source = sources.NumberedRows(schema, partition, 2, 1)
+    request = FeedRequest(secrets.token_hex(8), arguments.queue, arguments.mode, partition)
+    limits = sessions.Limits(arguments.feed_timeout, pause_after_rows=1, pause_seconds=HOLD_SECONDS)
+    return PartitionFeed(feeder, lookup, request, source, resume=False, limits=limits)
+
+
 def main(arguments=None, emit=_print_event):
     arguments = _parse_arguments(arguments)
     schema = sources.parse_columns(arguments.columns)
@@ -437,6 +454,7 @@ def main(arguments=None, emit=_print_event):
     feed_id = arguments.feed_id or secrets.token_hex(8)
     lookup = _lookup_from(arguments)
     feeds = {}
+    holder = _holder(arguments, feeder, lookup, schema) if arguments.misbehave == "send-before-credit" else None
     for partition in range(arguments.partition, arguments.partition + arguments.partitions):
         source = sources.NumberedRows(
             schema, partition, arguments.rows, arguments.batch_rows, arguments.null_every, arguments.cut_at
@@ -453,9 +471,10 @@ def main(arguments=None, emit=_print_event):
         )
         tamper = misbehave.Misbehaviour(arguments.misbehave, arguments.misbehave_at)
         resume = bool(arguments.lookup_file) and not arguments.no_resume
-        feed = PartitionFeed(feeder, lookup, request, source, resume, limits, tamper)
+        feed = PartitionFeed(feeder, lookup, request, source, resume, limits, tamper, holder)
         feeds[partition] = (feed, source)
-    in_time = feeder.run([feed for feed, _ in feeds.values()], arguments.deadline)
+    all_feeds = [feed for feed, _ in feeds.values()] + ([holder] if holder else [])
+    in_time = feeder.run(all_feeds, arguments.deadline)
     good = in_time
     for partition, (feed, source) in feeds.items():
         good = _report_results(arguments, feed, source, partition, emit) and good

@@ -16,13 +16,13 @@ KINDS = {
     "wrong-key": "connects with another key: UNAUTHENTICATED",
     "wrong-nonce": "OPEN names another node attempt: FAILED_PRECONDITION",
     "wrong-reply-endpoint": "OPEN names a reply endpoint that nobody serves: no answer",
-    "wrong-challenge": "OPEN names another challenge than this feeder's: no answer",
+    "wrong-challenge": "OPEN names another challenge than this feeder's: no login that this feeder takes",
     "duplicate-session": "sends OPEN twice with one session id: ALREADY_EXISTS",
-    "bad-open": "OPEN with JSON that ends too early: bad frame",
+    "bad-open": "OPEN with JSON that ends too early: bad frame, and nobody to answer",
     "open-mode": "OPEN with the mode predict: INVALID_ARGUMENT",
     "open-partition": "OPEN with a text for the partition: INVALID_ARGUMENT",
-    "send-before-credit": "SCHEMA and batches follow OPEN at once",
-    "exceed-credit": "ignores the limit",
+    "send-before-credit": "SCHEMA and batches follow OPEN at once, while another session has its turn: bad frame",
+    "exceed-credit": "a batch of more than the limit allows, without BLOCKED: bad frame",
     "skip-seq": "leaves out one seq: DATA_LOSS",
     "repeat-seq": "uses a seq twice: DATA_LOSS",
     "bad-magic": "magic XXXX: bad frame",
@@ -44,9 +44,14 @@ KINDS = {
     "wrong-end-row": "END_PARTITION names one row too many",
 }
 
-# How a feed that misbehaves has to end (kind and code of its outcome), where that can be seen at once. The rest ends by
-# the 5 s of section 4, or wants a node that is busy or that does not read.
+# How a feed that misbehaves has to end: kind and code of its outcome. Of those that are not answered, by the 5 s of
+# section 4.
 EXPECTED = {
+    "wrong-reply-endpoint": "unproven UNAUTHENTICATED",
+    "wrong-challenge": "unproven UNAUTHENTICATED",
+    "bad-open": "unproven UNAUTHENTICATED",
+    "send-before-credit": "error INVALID_ARGUMENT",
+    "exceed-credit": "error INVALID_ARGUMENT",
     "wrong-key": "refused UNAUTHENTICATED",
     "wrong-nonce": "error FAILED_PRECONDITION",
     "duplicate-session": "error ALREADY_EXISTS",
@@ -72,6 +77,9 @@ EXPECTED = {
     "credit-frame": "error INVALID_ARGUMENT",
     "wrong-end-row": "error DATA_LOSS",
 }
+
+# These are about the logins of PLAIN: with CURVE there is nothing of it to break.
+PLAIN_ONLY = ("wrong-key", "wrong-challenge")
 
 OTHER_KEY = "0" * 64
 
@@ -105,7 +113,12 @@ class Misbehaviour:
 
     @property
     def ignores_credit(self):
-        return self.kind in ("send-before-credit", "exceed-credit")
+        return self.kind == "send-before-credit" or self.exceeds_credit
+
+    @property
+    def exceeds_credit(self):
+        """Whether the next batch has to be larger than the credit."""
+        return self.kind == "exceed-credit" and self._batches == self._at
 
     @property
     def revokes(self):

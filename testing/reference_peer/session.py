@@ -7,6 +7,8 @@ the time, and it sends through a function.  Single-threaded; nothing blocks.
 import dataclasses
 import secrets
 
+import pyarrow as pa
+
 import frames
 import misbehave
 
@@ -154,6 +156,8 @@ class Session:
             record_batch = self._source.batch(self.next_row)
             if record_batch is None:
                 return frames.EndPartition(self._tamper.end_row(self.next_row))
+            if self._tamper.exceeds_credit:
+                record_batch = self._beyond_credit(record_batch)
             cuts = self._tamper.cuts(self._source.cuts)
             self._pending = frames.Batch.from_record_batch(self.next_row, record_batch, cuts)
         if not self._schema_sent:
@@ -162,6 +166,12 @@ class Session:
         if needed <= self.limit or self._tamper.ignores_credit:
             return self._pending
         return frames.Blocked(needed) if needed != self.needed else None
+
+    def _beyond_credit(self, record_batch):
+        """The same rows again and again, until they are more than may be sent."""
+        left = self.limit - self.sent_bytes
+        times = 1 + left // max(1, record_batch.nbytes)
+        return pa.Table.from_batches([record_batch] * times).combine_chunks().to_batches()[0]
 
     def _send_next(self, now):
         if self._paused_until is not None:
