@@ -117,7 +117,7 @@ Its stdin is empty. Its stdout goes to stdout and its stderr to stderr, line by 
 
 Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. A second one kills
 them. A signal that was ignored before (nohup) stays ignored. Ctrl-Z pauses the nodes on this
-machine until fg or bg; --timeout and --stop-timeout do not count the pause.
+machine until fg or bg; --timeout and --stop-timeout do not count the pause. --on ignores it.
 
 Exit codes
   0         all nodes ended well

@@ -1,11 +1,14 @@
 """Ctrl-Z on `millrace run`, and a driver that does not run for a while: these tests let time pass."""
 
+import json
 import os
+import re
 import signal
+import subprocess
 import time
 import unittest
 
-from cli_testing import PYTHON, WAIT_S, CliTestCase
+from cli_testing import PYTHON, WAIT_S, CliTestCase, line_with, millrace_path
 
 
 def state_of(pid):
@@ -91,6 +94,38 @@ print("well")
         process.kill()
         for pid in nodes:
             self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the end of {pid}")
+
+
+class OtherHostsTest(CliTestCase):
+    def start_agent(self, secret):
+        """Starts an agent that listens; returns its address."""
+        program = os.path.join(os.path.dirname(os.path.dirname(millrace_path())), "agent", "millrace-agent")
+        agent = subprocess.Popen(
+            [program, "agent", "--listen", "127.0.0.2:0", "--secret-file", secret],
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+        def end():
+            agent.kill()
+            agent.communicate()
+
+        self.addCleanup(end)
+        return re.search("listening on ([^,]*),", line_with(agent.stdout, "listening on "))[1]
+
+    def test_ctrl_z_is_ignored_with_a_line(self):
+        secret = self.path("agents.json")
+        self.assertEqual(self.run_cli("agent-secret", "--file", secret).returncode, 0)
+        members = json.dumps({"worker": [self.start_agent(secret)]})
+        up, done = self.path("up"), self.path("done")
+        process = self.start_cli(
+            "run", "--on", "static", "--members", members, "--secret-file", secret, "--", "sh", "-c",
+            f": > {up}; while [ ! -e {done} ]; do sleep 0.05; done; echo well", process_group=0)
+        self.wait_for_file("up")
+        process.send_signal(signal.SIGTSTP)
+        line_with(process.stderr, "Ctrl-Z does not pause nodes on other hosts")
+        # Were it stopped, it would not end.
+        self.write("done", "")
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual((process.returncode, out), (0, "worker:0| well\n"), err)
 
 
 class PausedDriverTest(CliTestCase):
