@@ -66,8 +66,9 @@ struct InferenceOptions {
 
 struct ShutdownOptions {
   // FEED: time for workers to end by themselves after the end of their data (saving a model); after
-  // it they are asked to stop. DIRECT: workers end when their work is done, in `timeout`; from then
-  // on this is the time of an evaluator for its last evaluation (infinite: none).
+  // it they are asked to stop. (DIRECT: workers end when their work is done, in `timeout`.) Once
+  // the workers have ended, in either mode, an evaluator has this time for its last evaluation
+  // (infinite: none). It is stopped then, which is its normal end; a log line says so.
   absl::Duration grace = absl::InfiniteDuration();
   // The longest time for all of it; then everything is stopped, and killed after
   // FailureOptions::stop_grace.

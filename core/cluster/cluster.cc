@@ -238,14 +238,27 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
       coordinator_->WaitEnded(NodeFilter::kFed, fed ? grace : options.timeout);
   const bool out_of_grace = fed && options.grace < options.timeout;
   const absl::string_view over = out_of_grace ? "grace" : "timeout";
+  std::string why_now = "the cluster is shut down";
+  const bool evaluates = options_.eval_node && options.grace > absl::ZeroDuration() &&
+                         options.grace < absl::InfiniteDuration();
   if (!workers.ok()) {
     coordinator_->Stop(NodeFilter::kFed, absl::StrCat("the ", over, " of the shutdown is over"));
-  } else if (!fed && options_.eval_node && options.grace < absl::InfiniteDuration()) {
-    // It may evaluate what the workers saved last.
-    coordinator_->WaitEnded(NodeFilter::kPsAndEvaluator, std::min(grace, deadline - absl::Now()))
-        .IgnoreError();
+  } else if (evaluates) {
+    // It may evaluate what the workers saved last. To be stopped is its normal end.
+    const absl::Duration left = deadline - absl::Now();
+    const absl::Status evaluator =
+        coordinator_->WaitEnded(NodeFilter::kEvaluator, std::min(options.grace, left));
+    if (absl::IsDeadlineExceeded(evaluator)) {
+      why_now =
+          options.grace <= left
+              ? absl::StrCat("the evaluator's grace of ", absl::FormatDuration(options.grace),
+                             " is over")
+              : absl::StrCat("the timeout of ", absl::FormatDuration(options.timeout), " is over");
+      MILLRACE_LOG(WARNING) << "evaluator:0 had not ended by itself and is asked to stop: "
+                            << why_now;
+    }
   }
-  coordinator_->Stop(NodeFilter::kPsAndEvaluator, "the cluster is shut down");
+  coordinator_->Stop(NodeFilter::kPsAndEvaluator, why_now);
   // What was asked to stop has its stop_grace, also where the timeout is shorter.
   const absl::Duration rest =
       std::max(deadline - absl::Now(), std::min(options_.failure.stop_grace, options.timeout));

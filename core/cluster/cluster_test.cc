@@ -414,14 +414,27 @@ TEST_F(ClusterTest, WorkersThatAreNotFedEndWhenTheirWorkIsDoneWhateverTheGrace) 
   }
 }
 
-TEST_F(ClusterTest, AnEvaluatorHasTheGraceFromTheEndOfTheWorkersOn) {
-  options_.num_executors = 2;
-  options_.eval_node = true;
+class EvaluatorTest : public ClusterTest, public ::testing::WithParamInterface<InputMode> {
+ protected:
+  EvaluatorTest() {
+    options_.num_executors = 3;
+    options_.num_ps = 1;
+    options_.eval_node = true;
+    options_.input_mode = GetParam();
+    options_.log_dir = JoinPath(::testing::TempDir(), "logs");
+  }
+};
+
+TEST_P(EvaluatorTest, HasTheGraceFromTheEndOfTheWorkersOn) {
   const std::string score = JoinPath(::testing::TempDir(), "score");
   const std::string go = JoinPath(::testing::TempDir(), "evaluate");
   std::filesystem::remove(go);
-  absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell(absl::StrCat(
-      "[ -n \"$RANK\" ] && exit; until [ -e ", go, " ]; do sleep 0.05; done; echo 7 > ", score));
+  std::filesystem::remove(score);
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("[ -n \"$RANK\" ] && exit; "
+                              "case $TF_CONFIG in *'\"type\":\"ps\"'*) exec sleep 1000;; esac; "
+                              "until [ -e ",
+                              go, " ]; do sleep 0.05; done; echo 7 > ", score));
   ASSERT_THAT(cluster, IsOk());
   // What it has left to do begins when the worker has ended.
   const Thread begin("begin", [&] {
@@ -434,9 +447,30 @@ TEST_F(ClusterTest, AnEvaluatorHasTheGraceFromTheEndOfTheWorkersOn) {
     EXPECT_TRUE(Eventually(worker_ended, absl::Minutes(2)));
     EXPECT_THAT(WriteFileAtomic(go, ""), IsOk());
   });
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Minutes(5)}), IsOk());
+  // The ps, which never ends by itself, is not waited for.
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Minutes(15)}), IsOk());
   EXPECT_THAT(ReadFile(score), IsOkAndHolds("7\n"));
 }
+
+TEST_P(EvaluatorTest, IsStoppedAfterTheGraceWhichIsItsNormalEndAndIsLogged) {
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell("[ -n \"$RANK\" ] || exec sleep 1000");
+  ASSERT_THAT(cluster, IsOk());
+  ::testing::internal::CaptureStderr();
+  const absl::Status status = (*cluster)->Shutdown({.grace = absl::Milliseconds(50)});
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(status, IsOk());
+  const std::string why = "the evaluator's grace of 50ms is over";
+  EXPECT_THAT(log, HasSubstr("evaluator:0 had not ended by itself and is asked to stop: " + why));
+  EXPECT_THAT(ReadFile(JoinPath(options_.log_dir, "events.jsonl")),
+              IsOkAndHolds(HasSubstr("ps and evaluator are asked to end: " + why)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, EvaluatorTest,
+                         ::testing::Values(InputMode::kDirect, InputMode::kFeed),
+                         [](const auto& info) {
+                           return info.param == InputMode::kFeed ? "Fed" : "Direct";
+                         });
 
 TEST_F(ClusterTest, WhoDoesNotEndByItselfIsStoppedAndNamed) {
   options_.num_ps = 1;

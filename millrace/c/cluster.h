@@ -310,7 +310,8 @@ MILLRACE_API int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const 
 
 typedef struct millrace_shutdown {
   size_t struct_size;
-  int64_t grace_ms;    // for workers to end after the end of their data. 0: as long as `timeout_ms`
+  int64_t grace_ms;    // for workers to end after the end of their data, and then for an evaluator,
+                       // which is stopped then. 0: as long as `timeout_ms` (an evaluator: none)
   int64_t timeout_ms;  // for all of it. 0: 72 hours
 } millrace_shutdown;
 

@@ -187,6 +187,14 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
     ctx.WaitForStop();
     return absl::OkStatus();
   }
+  if (what == "evaluate") {  // for a while, unless it is stopped; the others have nothing to do
+    const bool stopped = ctx.job_name() != "evaluator" || ctx.WaitForStop(absl::Seconds(4));
+    return stopped ? absl::OkStatus() : Describe(ctx, argument);
+  }
+  if (what == "wait_as_evaluator") {
+    if (ctx.job_name() == "evaluator") ctx.WaitForStop();
+    return absl::OkStatus();
+  }
   if (what == "wait") {
     ctx.WaitForStop();
     return absl::OkStatus();

@@ -33,9 +33,10 @@ absl::StatusOr<NodeFilter> GetFilter(const Json& params) {
   if (name == "all") return NodeFilter::kAll;
   if (name == "fed") return NodeFilter::kFed;
   if (name == "ps_and_evaluator") return NodeFilter::kPsAndEvaluator;
-  return absl::InvalidArgumentError(absl::StrCat("field \"params.filter\" is \"",
-                                                 Ellipsize(EscapeControls(name), 60),
-                                                 "\": must be fed, ps_and_evaluator or all"));
+  if (name == "evaluator") return NodeFilter::kEvaluator;
+  return absl::InvalidArgumentError(
+      absl::StrCat("field \"params.filter\" is \"", Ellipsize(EscapeControls(name), 60),
+                   "\": must be fed, ps_and_evaluator, evaluator or all"));
 }
 
 absl::StatusOr<int> GetExecutor(const Json& params) {

@@ -27,7 +27,7 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<absl::Duration> GetDuration(const Json& params, absl::string_view key,
                                                          absl::Duration fallback,
                                                          absl::string_view where = "params");
-// "fed", "ps_and_evaluator" or "all" (also if absent).
+// "fed", "ps_and_evaluator", "evaluator" or "all" (also if absent).
 [[nodiscard]] absl::StatusOr<NodeFilter> GetFilter(const Json& params);
 [[nodiscard]] absl::StatusOr<int> GetExecutor(const Json& params);
 

@@ -392,7 +392,9 @@ absl::Status ControlState::CauseOfSlot(int executor_id) const {
 
 bool ControlState::Matches(NodeFilter filter, int executor_id) const {
   if (filter == NodeFilter::kAll) return true;
-  return IsFedRole(options.roles[executor_id].job_name) == (filter == NodeFilter::kFed);
+  const std::string& job = options.roles[executor_id].job_name;
+  if (filter == NodeFilter::kEvaluator) return job == "evaluator";
+  return IsFedRole(job) == (filter == NodeFilter::kFed);
 }
 
 void ControlState::WakeTimerFor(absl::Duration deadline) {

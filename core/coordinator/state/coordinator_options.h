@@ -111,6 +111,7 @@ struct CoordinatorOptions {
 enum class NodeFilter {
   kFed,             // chief or master, and workers
   kPsAndEvaluator,  // the others
+  kEvaluator,
   kAll,
 };
 

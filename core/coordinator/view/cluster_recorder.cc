@@ -260,9 +260,10 @@ void ClusterRecorder::Counters(uint64_t fenced_updates, uint64_t illegal_updates
 }
 
 void ClusterRecorder::Stopping(NodeFilter filter, absl::string_view reason, bool now) {
-  const absl::string_view who = filter == NodeFilter::kAll   ? "all nodes are"
-                                : filter == NodeFilter::kFed ? "chief and workers are"
-                                                             : "ps and evaluator are";
+  const absl::string_view who = filter == NodeFilter::kAll         ? "all nodes are"
+                                : filter == NodeFilter::kFed       ? "chief and workers are"
+                                : filter == NodeFilter::kEvaluator ? "the evaluator is"
+                                                                   : "ps and evaluator are";
   MutexLock lock(&mu_);
   if (phase_ == v1::ClusterInfo::PHASE_RUNNING || phase_ == v1::ClusterInfo::PHASE_RESERVING) {
     SetPhase(phase_ = v1::ClusterInfo::PHASE_STOPPING);

@@ -146,9 +146,9 @@ class Cluster(abc.ABC):
         """Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent.
 
         grace: in InputMode.FEED how long workers may take after the end of their rows, then they are asked to
-        stop and the error names them; in InputMode.DIRECT, where workers end when their work is done, how long
-        an evaluator may take after them (None: no time). timeout: all of it, then everything is stopped. None
-        is without end.
+        stop and the error names them (in InputMode.DIRECT they end when their work is done); in both, how long
+        an evaluator may take after the workers (None: no time). It is stopped then, which is its normal end: a
+        log line says so. timeout: all of it, then everything is stopped. None is without end.
         """
 
     @abc.abstractmethod

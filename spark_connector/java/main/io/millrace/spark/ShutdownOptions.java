@@ -45,8 +45,9 @@ public final class ShutdownOptions implements Serializable {
 
     /**
      * FEED: how long workers may take to end by themselves after the end of their rows; then they are asked to
-     * stop, and the error names them. DIRECT: workers end when their work is done, in the timeout; from then on
-     * this is an evaluator's time for its last evaluation. Without end, and none for an evaluator.
+     * stop, and the error names them. (DIRECT: workers end when their work is done, in the timeout.) Once the
+     * workers have ended, in either mode, an evaluator has this time for its last evaluation; it is stopped
+     * then, which is its normal end: a log line says so. Without end, and none for an evaluator.
      */
     public Builder grace(Duration value) {
       grace = Objects.requireNonNull(value);

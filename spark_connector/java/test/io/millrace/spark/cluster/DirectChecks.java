@@ -44,6 +44,7 @@ final class DirectChecks extends Checks {
     check("driverPs", this::driverPs);
     check("driverPsKilled", this::driverPsKilled);
     check("graceCutsNoWork", this::graceCutsNoWork);
+    check("evaluatorsGrace", this::evaluatorsGrace);
     check("stuckNodeIsNamed", this::stuckNodeIsNamed);
     check("paths", this::paths);
     check("fails", this::fails);
@@ -142,6 +143,18 @@ final class DirectChecks extends Checks {
     cluster.shutdown(ShutdownOptions.builder().grace(Duration.ZERO).build());
     requireContains(told(out, "worker-0"), "rank=0");
     requireContains(told(out, "worker-1"), "rank=1");
+  }
+
+  /** An evaluator has it after the workers, in both modes; then it is stopped, which is its normal end. */
+  private void evaluatorsGrace() throws Exception {
+    for (InputMode mode : InputMode.values()) {
+      Path out = newFolder();
+      run(feed(2).inputMode(mode).evalNode(true), "evaluate", out.toString())
+          .shutdown(ShutdownOptions.builder().grace(Duration.ofMinutes(5)).build());
+      requireContains(told(out, "evaluator-0"), "rank=-1");
+      run(feed(2).inputMode(mode).evalNode(true), "wait_as_evaluator")
+          .shutdown(ShutdownOptions.builder().grace(Duration.ofMillis(50)).build());
+    }
   }
 
   private void stuckNodeIsNamed() {

@@ -383,8 +383,8 @@ public final class ClusterRun {
   /**
    * Ends the queues, waits for the workers, then for all others.
    *
-   * @param graceMillis for fed workers to end by themselves, of others for the evaluator after them; -1:
-   *     without end (none for an evaluator)
+   * @param graceMillis for fed workers to end by themselves, and then for the evaluator; -1: without end
+   *     (none for an evaluator)
    * @param timeoutMillis of all of it; -1: without end
    * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming the
    *     workers that had to be stopped, or who had to be killed
@@ -413,12 +413,21 @@ public final class ClusterRun {
     long left = left(timeoutMillis, began);
     // A worker that is not fed ends when its own work is done, so the grace after the end of the feed is not for it.
     String stuck = awaitEnded("fed", isFed ? least(graceMillis, left) : left);
+    String whyNow = "the cluster is shut down";
     if (stuck != null) {
       coordinator.call("stop", Params.of("filter", "fed").and("reason", "the time of the shutdown is over"));
-    } else if (!isFed && options.evalNode() && graceMillis >= 0) {
-      awaitEnded("ps_and_evaluator", least(graceMillis, left(timeoutMillis, began))); // the last evaluation
+    } else if (options.evalNode() && graceMillis > 0) {
+      // The last evaluation. To be stopped is an evaluator's normal end.
+      long time = least(graceMillis, left(timeoutMillis, began));
+      if (awaitEnded("evaluator", time) != null) {
+        whyNow =
+            time == graceMillis
+                ? "the evaluator's grace of " + graceMillis / 1000.0 + " s is over"
+                : "the timeout of " + timeoutMillis / 1000.0 + " s is over";
+        LOG.warn("evaluator:0 had not ended by itself and is asked to stop: {}", whyNow);
+      }
     }
-    coordinator.call("stop", Params.of("filter", "all").and("reason", "the cluster is shut down"));
+    coordinator.call("stop", Params.of("filter", "all").and("reason", whyNow));
     // What was asked to stop has its stop_grace, also where the timeout is shorter.
     long rest = left(timeoutMillis, began);
     if (rest >= 0) {
