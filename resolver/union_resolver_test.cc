@@ -127,6 +127,15 @@ TEST_F(UnionResolverTest, PropertiesAreTheFirstResolversUnlessSet) {
   EXPECT_THAT(resolver->master(), IsOkAndHolds("a"));
 }
 
+TEST_F(UnionResolverTest, EnvironmentIsThatOfTheFirst) {
+  for (const char* name : {"google", "elsewhere"}) {
+    auto part = StaticResolver::Create({.environment = name});
+    ASSERT_THAT(part, IsOk());
+    options_.resolvers.push_back(*std::move(part));
+  }
+  EXPECT_THAT(Make()->environment(), IsOkAndHolds(Optional(std::string("google"))));
+}
+
 TEST_F(UnionResolverTest, TensorFlowLosesZeroAndEmpty) {
   Add(Spec(R"({"w":["a","b"]})"), {.task_type = "w", .task_id = 1, .rpc_layer = "grpc"});
   options_.properties = {.task_type = "", .task_id = 0, .rpc_layer = ""};

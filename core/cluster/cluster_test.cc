@@ -133,6 +133,7 @@ TEST_F(ClusterTest, SaysWhatItIs) {
   EXPECT_THAT((*cluster)->server_address(), StartsWith("127.0.0.1:"));
   EXPECT_THAT((*cluster)->cluster_spec().jobs(), SizeIs(2));
   EXPECT_EQ((*cluster)->options().num_executors, 3);
+  EXPECT_THAT((*cluster)->options().feed.queues, ElementsAre("input", "output", "error"));
   EXPECT_EQ((*cluster)->options().node.working_dir, std::filesystem::current_path().string());
   const ClusterStatus status = (*cluster)->Status();
   ASSERT_THAT(status.slots, SizeIs(3));

@@ -58,6 +58,15 @@ TEST_F(KubernetesResolverTest, KeepsTheOrderOfJobsAndTheirRules) {
             R"({"worker":["10.0.0.0:8470"],"ps":["[fd00::1]:7000"],"chief":["10.0.0.0:1"]})");
 }
 
+TEST_F(KubernetesResolverTest, ThePortOfATaskIsThatOfItsJobOrElseTfServerPort) {
+  options_.tf_server_port = 9000;
+  options_.job_to_label_mapping = {{"worker", {"app=w"}}, {"chief", {"app=c"}}};
+  options_.ports.emplace("chief", PodPort::Number(1));
+  client_->Put(MakePod("c", 0));
+  client_->Put(MakePod("w", 0));
+  EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:9000"],"chief":["10.0.0.0:1"]})");
+}
+
 TEST_F(KubernetesResolverTest, OrdersTwelvePodsByNumber) {
   std::string expected;
   for (int i = 11; i >= 0; --i) client_->Put(MakePod("w", i));

@@ -1,8 +1,10 @@
-"""docs/parity.md: each target that it names exists, and what the row is about stands in its sources.
+"""docs/parity.md: each target that it names exists, and tests the member that the row is about.
 
 A row names its tests as `//package:target`, or `:target` of the package named before, each with the
-test cases that show it in parentheses: (`Case`, `other case`). Where there are none, one of the names in
-the row's first two columns must stand in the target's sources.
+test cases that show it in parentheses: (`Case`, `other case`). Those are defined in the target's sources, as
+tests or as suites of them. Where there are none, the sources use the member by its own name, in code and not
+in a comment: that of the row's first column, in the spelling of any of the languages, or the name that
+Millrace has for it, which is the first code of the second column.
 """
 
 import pathlib
@@ -64,10 +66,28 @@ def _rows(text):
         yield number, [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def _code(cell):
-    """The names in the code of a cell: of `Cluster::Train` and `DataFeedOptions::input_mapping` the last."""
-    for code in re.findall(r"`([^`]+)`", cell):
-        yield from (name for name in re.findall(r"[A-Za-z_]\w+", code))
+def _name(code):
+    """What a piece of code is about: `train(rdd)` and `Cluster::train` train."""
+    names = re.findall(r"[A-Za-z_]\w*", code.split("(")[0].split("=")[0])
+    return names[-1] if names else None
+
+
+def _spellings(name):
+    """`num_ps`, `numPs`, `NumPs`; `defaultFS` is `default_fs` too."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
+    pascal = "".join(word.capitalize() for word in words)
+    return {name, "_".join(words).lower(), pascal, pascal[:1].lower() + pascal[1:]}
+
+
+def _members(cells):
+    """The names of each member of a row, any of which stands for it."""
+    codes = re.findall(r"`([^`]+)`", cells[0])
+    members = [_spellings(name) for name in map(_name, codes) if name]
+    in_millrace = re.findall(r"`([^`]+)`", cells[1])[:1] if len(cells) > 2 else []
+    theirs = {name for name in map(_name, in_millrace) if name}
+    if len(members) < 2:
+        return [set().union(theirs, *members)]
+    return members
 
 
 def _targets(cell):
@@ -105,6 +125,28 @@ def _stands(name, text):
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
+# How tests are defined in C++, Java, Spark's checks and Python, and suites of them in the first two.
+_DEFINITIONS = (
+    r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*{}\)",
+    r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*{}(?:Test)?,",
+    r"@Test\b(?:\([^)]*\))?\s+(?:public\s+)?void {}\(",
+    r"^(?:public )?(?:final )?class {}\b",
+    r"^\s*check\(\s*\"{}\"",
+    r"^\s*def {}\(self",
+)
+
+
+def _defines(case, sources):
+    return any(re.search(form.format(re.escape(case)), sources, re.MULTILINE) for form in _DEFINITIONS)
+
+
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/|^\s*#[^\n]*""", re.DOTALL | re.MULTILINE)
+
+
+def _without_comments(sources):
+    return _COMMENT.sub(lambda match: match[1] or "", sources)
+
+
 class ParityTest(unittest.TestCase):
     def setUp(self):
         self.text = _PAGE.read_text(encoding="utf-8")
@@ -115,25 +157,33 @@ class ParityTest(unittest.TestCase):
                 with self.subTest(line=number):
                     self.assertTrue(list(_targets(cells[-1])), "the row names no test")
 
-    def test_each_test_exists_and_has_the_member_in_it(self):
+    def test_each_test_exists_and_tests_the_member(self):
         seen = 0
         for number, cells in _rows(self.text):
+            missing = _members(cells)
             for cell in cells[1:]:
                 for package, target, cases in _targets(cell):
                     seen += 1
                     with self.subTest(line=number, target=f"//{package}:{target}"):
                         rule = _rule(package, target)
                         self.assertIsNotNone(rule, "there is no such target")
-                        sources = _sources(package, rule)
+                        sources = _without_comments(_sources(package, rule))
                         self.assertTrue(sources, "its sources were not found")
                         for case in cases:
-                            self.assertTrue(_stands(case, sources), f"{case} does not stand in it")
-                        names = set(_code(cells[0])) | set(_code(cells[1]) if len(cells) > 2 else [])
-                        self.assertTrue(
-                            cases or any(_stands(name, sources) for name in names),
-                            f"none of {sorted(names)} stands in it",
-                        )
+                            self.assertTrue(_defines(case, sources), f"{case} is no test of it")
+                        found = [names for names in _members(cells) if any(_stands(n, sources) for n in names)]
+                        self.assertTrue(cases or found, f"neither a case nor any of {_members(cells)}")
+                        missing = [] if cases else [names for names in missing if names not in found]
+            if any(list(_targets(cell)) for cell in cells[1:]):
+                with self.subTest(line=number):
+                    self.assertFalse(missing, "no test of the row has these")
         self.assertGreater(seen, 100)
+
+    def test_a_name_in_a_comment_and_a_case_that_is_only_mentioned_do_not_count(self):
+        source = 'TEST_F(A, Real) {}\n// TEST(A, Commented) {}\nEXPECT_EQ(Mentioned(), "// text"); // last_word\n'
+        code = _without_comments(source)
+        self.assertTrue(_defines("Real", code) and _stands("Mentioned", code) and _stands("text", code))
+        self.assertFalse(_defines("Commented", code) or _defines("Mentioned", code) or _stands("last_word", code))
 
     def test_the_peers_tests_are_all_there(self):
         section = self.text.split("### TensorFlowOnSpark's own tests")[1].split("\n## ")[0]
