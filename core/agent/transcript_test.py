@@ -7,7 +7,8 @@
     NAME exits CODE       waits for its end
 
 In an expected line "<any>" is any value, "<word>" takes the value at its first use and must be equal
-later. docs/control_protocol.md shows lines of transcripts; a test compares.
+later. docs/control_protocol.md shows lines of transcripts; a test compares. The transcript of
+docs/feed_protocol.md is played as it stands there, in a cluster of two nodes.
 """
 
 import glob
@@ -127,6 +128,55 @@ def step(line, peers, names):
         raise AssertionError("not a line of a transcript")
 
 
+# A ps and a worker that run, and a gateway, before the page's first line.
+BEFORE_THE_PAGE = """
+start coordinator driver
+driver> {"id": 1, "method": "start", "params": {"num_executors": 2, "num_ps": 1, "program": "PROGRAM", "args": ["sum"], "input_mode": "FEED"}}
+driver< {"id": 1, "result": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "tokens": {"agent": "<token>"}, "roles": ["ps:0", "worker:0"]}}
+start agent ps
+ps> {"id": 1, "method": "start", "params": {"executor_id": 0, "coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+start agent worker
+worker> {"id": 1, "method": "start", "params": {"executor_id": 1, "coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+driver> {"id": 90, "method": "wait_fed_endpoints", "params": {"timeout_ms": 120000}}
+driver< {"id": 90, "result": {}}
+start gateway
+gateway> {"id": 1, "method": "start", "params": {"coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+gateway< {"id": 1, "result": {}}
+"""
+# What the ledger says after its last line.
+AFTER_THE_PAGE = """
+driver> {"id": 91, "method": "feed_summary", "params": {"feed": "f1"}}
+driver< {"id": 91, "result": {"feeds": [{"feed": "f1", "partitions": 1, "done": 1, "rows_received": 2, "rows_acked": 2, "exactly_once": true, "closed": true}]}}
+"""
+# The page's values that are others each time.
+OTHERS_EACH_TIME = {"5b0c9e1f22d3a4b6": "<nonce>", "ipc://@millrace-0c2d": "<ipc>", "...": "<any>"}
+
+
+def each_time(value):
+    """What to expect where the page has an example."""
+    if isinstance(value, dict):
+        return {name: each_time(of) for name, of in value.items()}
+    return OTHERS_EACH_TIME.get(value, value) if isinstance(value, str) else value
+
+
+def lines_of_the_page(text):
+    """The lines of driver and gateway in a page, with what "..." leaves out, and answers to all requests."""
+    lines = re.findall(r"^(driver|gateway)([<>]) +(.*)$", text, re.MULTILINE)
+    answered = {(name, json.loads(line.replace(", ...", ""))["id"]) for name, way, line in lines if way == "<"}
+    reported = {}
+    for name, way, line in lines:
+        if way == "<":
+            yield f"{name}< {json.dumps(each_time(json.loads(line.replace(', ...', ''))))}"
+            continue
+        request = json.loads(line.replace("{..., ", "{"))
+        if request["method"] == "report":  # it leaves out what the one before said too
+            reported = {**reported, **request["params"]} if "{..., " in line else request["params"]
+            request["params"] = reported
+        yield f"{name}> {json.dumps(request)}"
+        if (name, request["id"]) not in answered:
+            yield f'{name}< {{"id": {request["id"]}, "result": {{}}}}'
+
+
 class TranscriptTest(unittest.TestCase):
     def test_there_are_transcripts(self):
         self.assertGreater(len(TRANSCRIPTS), 3)
@@ -140,6 +190,14 @@ class TranscriptTest(unittest.TestCase):
             shown = [line.strip() for line in file if re.match(r"\s*(coordinator|agent|gateway)[<>] ", line)]
         self.assertGreater(len(shown), 5)
         self.assertEqual([line for line in shown if line not in played], [])
+
+
+    def test_the_transcript_of_the_feeds_page(self):
+        with open(os.path.join(ROOT, "docs", "feed_protocol.md"), encoding="utf-8") as file:
+            page = list(lines_of_the_page(file.read()))
+        self.assertEqual(len(page), 14)  # seven requests
+        program = os.path.join(ROOT, "core", "cluster", "cluster_test_node")
+        play(BEFORE_THE_PAGE.replace("PROGRAM", program) + "\n".join(page) + AFTER_THE_PAGE)
 
 
 def add_case(path):

@@ -130,7 +130,7 @@ struct OpenFrame {
   FeedMode mode = FeedMode::kTrain;
   int64_t partition = 0;
   int64_t data_epoch = 0;
-  int64_t feeder_attempt = 0;  // for logs and the ledger
+  int64_t feeder_attempt = 0;  // that of the feeder's reports; nodes make no use of it
   std::string node_nonce;      // the node attempt meant
   int64_t first_row = 0;       // 0, or in train mode the row to resume at
   int64_t result_limit = 0;    // as in ResultCreditFrame, to begin with; 0 in train mode
