@@ -141,10 +141,12 @@ FakeFeedNode::Script FakeFeedNode::Mute() {
 
 // ---------------------------------------------------------------------------------------- node
 
-FakeFeedNode::FakeFeedNode(std::string name, Script script, std::string nonce)
+FakeFeedNode::FakeFeedNode(std::string name, Script script, std::string nonce,
+                           std::string reply_key)
     : name_(std::move(name)),
       nonce_(nonce.empty() ? RandomHex(8) : std::move(nonce)),
       key_(RandomHex(16)),
+      reply_key_(reply_key.empty() ? key_ : std::move(reply_key)),
       logins_(key_),
       script_(std::move(script)),
       context_(OrDie(ZmqContext::Create())) {
@@ -222,7 +224,7 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
       const std::string self = absl::StrCat("node/", nonce_);
       ZmqSocket push = OrDie(ZmqSocket::Create(
           context_, SocketType::kPush,
-          SocketOptions::Plain(self, NodePassword(key_, session.open.reply.challenge,
+          SocketOptions::Plain(self, NodePassword(reply_key_, session.open.reply.challenge,
                                                   std::string(parts[0].user_id()), self))));
       OrDie(push.Connect(session.reply_));
       replies_.emplace(session.reply_, std::move(push));

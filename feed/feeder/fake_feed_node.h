@@ -98,7 +98,9 @@ class FakeFeedNode {
   static Script ReceiveOnly();
   static Script Mute();
 
-  explicit FakeFeedNode(std::string name, Script script, std::string nonce = "");
+  // `reply_key`: of which its logins to reply endpoints are, if not of its own key.
+  explicit FakeFeedNode(std::string name, Script script, std::string nonce = "",
+                        std::string reply_key = "");
   ~FakeFeedNode() { Kill(); }
   FakeFeedNode(const FakeFeedNode&) = delete;
   FakeFeedNode& operator=(const FakeFeedNode&) = delete;
@@ -140,6 +142,7 @@ class FakeFeedNode {
   const std::string name_;
   const std::string nonce_;
   const std::string key_;
+  const std::string reply_key_;
   FeederLogins logins_;
   const Script script_;
   ZmqContext context_;

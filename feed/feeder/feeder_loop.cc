@@ -41,14 +41,16 @@ FeederLoop::FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbo
       context_(std::move(context)) {}
 
 absl::Status FeederLoop::Bind() {
-  ReplySockets::Options replies{.principal = principal_,
-                                .curve_keys = curve_keys_,
-                                .curve_ports = options_.reply_ports,
-                                .on_proof = [this](const std::string& node) { OnLogin(node); },
-                                .on_refusal =
-                                    [this](const std::string& what) {
-                                      outbox_->NoteRefusal(what, RealClock()->SteadyNow());
-                                    }};
+  ReplySockets::Options replies{
+      .principal = principal_,
+      .curve_keys = curve_keys_,
+      .curve_ports = options_.reply_ports,
+      .on_proof = [this](const std::string& node) { OnLogin(node); },
+      .on_false_proof = [this](const std::string& node) { OnFalseLogin(node); },
+      .on_refusal =
+          [this](const std::string& what) {
+            outbox_->NoteRefusal(what, RealClock()->SteadyNow());
+          }};
   MILLRACE_ASSIGN_OR_RETURN(replies_, ReplySockets::Create(context_, std::move(replies)));
   poller_.Add(outbox_->wake());
   poller_.Add(replies_->zap().socket());
@@ -60,6 +62,12 @@ absl::Status FeederLoop::Bind() {
 void FeederLoop::OnLogin(const std::string& principal) {
   for (const auto& [key, connection] : connections_) {
     if (NodePrincipal(connection->target) == principal) Proven(*connection);
+  }
+}
+
+void FeederLoop::OnFalseLogin(const std::string& principal) {
+  for (const auto& [key, connection] : connections_) {
+    if (NodePrincipal(connection->target) == principal) NotProven(*connection);
   }
 }
 

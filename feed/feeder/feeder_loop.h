@@ -67,6 +67,8 @@ class FeederLoop {
     // time.
     bool proven = false;
     std::optional<absl::Duration> prove_by;  // steady
+    // Somebody has tried, with another key: this route is left at prove_by in any case.
+    bool falsely_proven = false;
     absl::Status earlier;                    // why the route before this one was left
     std::shared_ptr<FeederLink> link;        // nullptr until retry_at
     SegmentName segment_name;                // of segment; its sessions share it
@@ -96,8 +98,9 @@ class FeederLoop {
   FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox, ZmqContext context,
              CurveKeys curve_keys);
   absl::Status Bind();
-  // A node of this host has shown that it is the node.
+  // A node of this host has shown that it is the node; or it has not, or a stranger in its name.
   void OnLogin(const std::string& principal);
+  void OnFalseLogin(const std::string& principal);
   [[nodiscard]] static const std::string& EndpointOf(const Connection& connection);
   [[nodiscard]] static std::string PlaceOf(const Connection& connection);
   [[nodiscard]] Route FirstRoute(const FeedTarget& target) const;
@@ -128,6 +131,8 @@ class FeederLoop {
   void Fail(Connection& connection, SessionEnd end, const absl::Status& why);
   void ExpectProof(Connection& connection, std::optional<absl::Duration> by);
   void Proven(Connection& connection);
+  void NotProven(Connection& connection);
+  [[nodiscard]] absl::Status FalseProofError(const Connection& connection) const;
   // The connections whose time, a member, has come.
   [[nodiscard]] std::vector<Connection*> Due(std::optional<absl::Duration> Connection::*time) const;
   void GiveUpUnproven();

@@ -27,6 +27,8 @@ namespace {
 
 // Until a node that does not know this feeder's key is tried again.
 constexpr absl::Duration kRefusedPause = absl::Milliseconds(50);
+// So much of open_timeout is a node's to prove itself in once a login in its name was false.
+constexpr int kFalseProofFraction = 10;
 
 }  // namespace
 
@@ -116,6 +118,7 @@ bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why)
   Disconnect(connection);
   ExpectProof(connection, std::nullopt);
   connection.handshaken = false;
+  connection.falsely_proven = false;
   connection.route = connection.target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
   connection.refused_until = RealClock()->SteadyNow() + options_.open_timeout / 2;
   const absl::Status status = Connect(connection);
@@ -156,6 +159,28 @@ void FeederLoop::Proven(Connection& connection) {
   for (const uint64_t id : connection.sessions) sessions_.at(id).session->socket_side().OnProof();
 }
 
+// A stranger must not end a session: the node's own login may be under way. But the node's is not
+// waited for as long as if nobody had logged in.
+void FeederLoop::NotProven(Connection& connection) {
+  if (connection.proven || connection.route == Route::kCurve) return;
+  if (std::exchange(connection.falsely_proven, true) || !connection.handshaken) return;
+  const absl::Duration by = RealClock()->SteadyNow() + options_.open_timeout / kFalseProofFraction;
+  ExpectProof(connection, std::min(by, connection.prove_by.value_or(by)));
+}
+
+absl::Status FeederLoop::FalseProofError(const Connection& connection) const {
+  const ReplyEndpoint reply =
+      connection.route == Route::kTcp ? replies_->tcp_reply() : replies_->ipc_reply();
+  return absl::UnauthenticatedError(absl::StrCat(
+      PlaceOf(connection), ": a process logged in to this feeder's reply endpoint ", reply.endpoint,
+      " as ", NodePrincipal(connection.target), " with a password that is not of that node's key",
+      absl::IsUnauthenticated(connection.earlier)  // said so already
+          ? ""
+          : "; it was sent no row. Another process has the node's address, or the node's feed "
+            "library makes the password of something else than its key and this feeder's "
+            "challenge (docs/feed_protocol.md, section 9)"));
+}
+
 std::vector<FeederLoop::Connection*> FeederLoop::Due(
     std::optional<absl::Duration> Connection::*time) const {
   const absl::Duration now = RealClock()->SteadyNow();
@@ -170,7 +195,11 @@ std::vector<FeederLoop::Connection*> FeederLoop::Due(
 void FeederLoop::GiveUpUnproven() {
   if (unproven_ == 0) return;
   for (Connection* connection : Due(&Connection::prove_by)) {
-    TakeOtherRoute(*connection, UnprovenError(PlaceOf(*connection), options_.open_timeout / 2));
+    if (connection->falsely_proven) {
+      Fail(*connection, SessionEnd::kUnanswered, FalseProofError(*connection));
+    } else {
+      TakeOtherRoute(*connection, UnprovenError(PlaceOf(*connection), options_.open_timeout / 2));
+    }
   }
 }
 
@@ -192,8 +221,11 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
     for (const uint64_t id : connection.sessions) {
       sessions_.at(id).session->socket_side().OnUnproven(place);
     }
-    if (HasOtherRoute(connection)) {
-      ExpectProof(connection, RealClock()->SteadyNow() + options_.open_timeout / 2);
+    const absl::Duration now = RealClock()->SteadyNow();
+    if (connection.falsely_proven) {
+      ExpectProof(connection, now + options_.open_timeout / kFalseProofFraction);
+    } else if (HasOtherRoute(connection)) {
+      ExpectProof(connection, now + options_.open_timeout / 2);
     }
     return absl::OkStatus();
   }

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
@@ -21,12 +23,15 @@
 #include "feed/feeder/node_directory.h"
 #include "feed/source/id_source.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/login.h"
+#include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/column_view.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
 #include "millrace/types.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -193,6 +198,52 @@ TEST_F(FeederTest, NoAnswerToOpenIsUnavailable) {
   EXPECT_THAT((*session)->Send(Ids(0, 1)),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer to OPEN")));
   EXPECT_EQ((*session)->state().end, SessionEnd::kUnanswered);
+}
+
+// How a login to the reply endpoint that `open` names ends, and the socket that it came over.
+std::pair<ZmqSocket, ZmqEvent::Kind> LogIn(const ZmqContext& context, const OpenFrame& open,
+                                           const std::string& key, const std::string& feeder) {
+  const std::string node = absl::StrCat("node/", open.node_nonce);
+  const SocketOptions options =
+      SocketOptions::Plain(node, NodePassword(key, open.reply.challenge, feeder, node));
+  ZmqSocket push = *ZmqSocket::Create(context, SocketType::kPush, options);
+  EXPECT_THAT(push.StartMonitor(), IsOk());
+  EXPECT_THAT(push.Connect(open.reply.endpoint), IsOk());
+  ZmqEvent::Kind kind = ZmqEvent::Kind::kConnected;
+  EXPECT_TRUE(Eventually([&] {
+    const auto event = push.NextEvent();
+    if (!event.ok() || !event->has_value()) return false;
+    kind = (*event)->kind;
+    return kind == ZmqEvent::Kind::kHandshakeSucceeded ||
+           kind == ZmqEvent::Kind::kHandshakeFailedAuth;
+  }));
+  return {std::move(push), kind};
+}
+
+// Anybody on this host can connect to a reply endpoint, in any name.
+TEST_F(FeederTest, AStrangersLoginInTheNodesNameDoesNotEndItsSession) {
+  auto feeder = Feeder::Start({.open_timeout = absl::Minutes(10)});
+  ASSERT_THAT(feeder, IsOk());
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute(), "", /*reply_key=*/"a stranger's");
+  auto session = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(session, IsOk());
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return !events.empty(); }));
+  const OpenFrame open = node.events()[0].open;
+  const auto context = ZmqContext::Create();
+  ASSERT_THAT(context, IsOk());
+  EXPECT_EQ(LogIn(*context, open, "a stranger's", (*feeder)->principal()).second,
+            ZmqEvent::Kind::kHandshakeFailedAuth);
+  auto [own, kind] = LogIn(*context, open, node.target().key, (*feeder)->principal());
+  ASSERT_EQ(kind, ZmqEvent::Kind::kHandshakeSucceeded);
+  const std::string credit = EncodeCredit({.limit = 1 << 20, .released = 0});
+  std::vector<ZmqMessage> frame;
+  frame.push_back(
+      ZmqMessage::Copy(EncodeHeader({.type = FrameType::kCredit,
+                                     .session = (*session)->id(),
+                                     .metadata_length = static_cast<uint32_t>(credit.size())})));
+  frame.push_back(ZmqMessage::Copy(credit));
+  EXPECT_THAT(own.Send(std::move(frame)), IsOkAndHolds(true));
+  EXPECT_THAT((*session)->Send(Ids(0, 1)), IsOk());
 }
 
 TEST_F(FeederTest, AWrongKeyIsUnauthenticatedAtOnce) {

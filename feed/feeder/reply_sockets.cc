@@ -69,9 +69,13 @@ std::optional<std::string> ReplySockets::Admit(const ZapRequest& request) const 
                         " from ", request.address));
     return std::nullopt;
   }
-  if (request.mechanism != "PLAIN" || !IsProof(request) || IsBarred(request.user)) {
+  const bool plain = request.mechanism == "PLAIN";
+  if (!plain || !IsProof(request) || IsBarred(request.user)) {
     Refuse(absl::StrCat("of '", Ellipsize(EscapeControls(request.user), 64), "' from ",
                         request.address));
+    if (plain && plain_nodes_.contains(request.user) && !IsProof(request)) {
+      options_.on_false_proof(request.user);
+    }
     return std::nullopt;
   }
   options_.on_proof(request.user);

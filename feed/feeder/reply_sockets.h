@@ -50,6 +50,8 @@ class ReplySockets {
     // A node of this host has logged in, and so proven that it is the node. Called in Poll() of
     // zap().
     std::function<void(const std::string& principal)> on_proof;
+    // A login in the name of a node that was expected, with a password of another key. As on_proof.
+    std::function<void(const std::string& principal)> on_false_proof;
     // A login was refused that may have been a node's: "... from 10.0.0.7". As on_proof.
     std::function<void(const std::string& what)> on_refusal;
   };

@@ -703,6 +703,30 @@ TEST_F(LiveSourceTest, WhatATerminatedNodeDidNotUseGoesToAnotherWithoutTheNextRo
   EXPECT_EQ(source.opened, 1);
 }
 
+// The feeder hears its wrong logins: it does not wait for a right one until the open_timeout is
+// over.
+TEST_F(TrainJobTest, ANodeThatLogsInWithAnotherKeyFailsTheCallSoonAndIsNamed) {
+  constexpr absl::Duration kOpenTimeout = absl::Seconds(40);
+  feeder_ = *Feeder::Start({.open_timeout = kOpenTimeout});
+  nodes_.push_back(std::make_unique<FakeFeedNode>("worker:0", FakeFeedNode::ReadAll(), "",
+                                                  /*reply_key=*/"another"));
+  const FeedTarget target = nodes_.back()->target();
+  directory_.Set(target);
+  const MemorySource source = IdSource(1, 30);
+  const absl::Time began = absl::Now();
+  EXPECT_THAT(
+      Run(source, Options()),
+      StatusIs(absl::StatusCode::kUnauthenticated,
+               AllOf(HasSubstr(absl::StrCat("worker:0 at ", target.ipc_endpoint,
+                                            ": a process logged in to this feeder's reply "
+                                            "endpoint ipc://@millrace-")),
+                     HasSubstr(absl::StrCat("; then: worker:0 at ", target.tcp_endpoint)),
+                     HasSubstr(absl::StrCat(" as node/", target.nonce,
+                                            " with a password that is not of that node's key")))));
+  // A tenth of it by each of two ways, where a node that says nothing takes half of it, and all.
+  EXPECT_THAT(absl::Now() - began, Lt(kOpenTimeout / 2));
+}
+
 TEST_F(TrainJobTest, ARefusedKeyFailsAtOnce) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReadAll());
   FeedTarget target = node.target();
