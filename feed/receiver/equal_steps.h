@@ -114,7 +114,8 @@ class EqualSteps {
   // When to ask again though nothing has come.
   [[nodiscard]] absl::Duration due() const { return due_; }
 
-  // With what batches are filled: rows of the call that the program has been given.
+  // With what batches are filled: rows of the call that the program has been given, in memory that
+  // it was not given.
   std::vector<RecordBatch> repeat;
 
  private:

@@ -5,13 +5,16 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "feed/receiver/receive_queue.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 
@@ -154,7 +157,11 @@ void ReceiveQueue::TakeEqualStep() {
   }
   if (!equal_->pad() || !equal_->repeat.empty()) return;
   if (delivery_.pieces.empty() && delivery_.current.has_value()) {
-    equal_->repeat.push_back(delivery_.current->rows.Slice(0, delivery_.rows));
+    // A copy: the program is given this very memory, and may write to it. Pieces are joined for it
+    // elsewhere. What cannot be copied cannot be joined to a batch either, which says so then.
+    RecordBatch first = delivery_.current->rows.Slice(0, delivery_.rows);
+    absl::StatusOr<RecordBatch> copy = RecordBatch::Concat(std::span(&first, 1));
+    equal_->repeat.push_back(copy.ok() ? *std::move(copy) : std::move(first));
   }
   for (const TakenRows& piece : delivery_.pieces) equal_->repeat.push_back(piece.rows);
 }

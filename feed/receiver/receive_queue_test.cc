@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "feed/receiver/receive_queue_testing.h"
 #include "feed/receiver/receive_session.h"
@@ -269,6 +270,30 @@ TEST_F(ReceiveQueueTest, EqualRanksHearOfALostOneBeforeTheirFeedEnds) {
     EXPECT_THAT(queue_.equal()->TakeError(),
                 StatusIs(absl::StatusCode::kAborted, HasSubstr("worker:2")));
   }
+}
+
+// A program may write to what it was given, and divides by 255 in place.
+TEST_F(ReceiveQueueTest, ABatchIsFilledWithRowsAsTheyWereReceived) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/true), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr session = Train(0);
+  FeedAll(session, 3);
+  ReceiverGrant grant = {.queue = "input", .feed_id = "f1", .generation = 1, .steps = 1};
+  queue_.equal()->Grant(grant);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  auto* const memory = const_cast<int64_t*>(current_->rows.column(0).values<int64_t>());
+  memory[0] = memory[1] = -1;
+  grant.question = 1;
+  queue_.equal()->Grant(grant);
+  ASSERT_TRUE(queue_.ReportEqual(absl::ZeroDuration()).has_value());
+  grant.steps = 2;
+  grant.last = true;
+  queue_.equal()->Grant(grant);
+  Use();
+  ASSERT_EQ(AskFor(2), State::kReady);
+  const Delivery delivery = queue_.Take();
+  ASSERT_EQ(delivery.repeated.size(), 1);
+  EXPECT_THAT(Values(delivery.repeated[0]), ElementsAre(0));
 }
 
 TEST_F(ReceiveQueueTest, ARankThatReadsNoMoreHearsOfNoError) {
