@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import duckdb
 import numpy as np
@@ -29,14 +30,6 @@ def answer_with_texts(node):
     feed = node.feed(mode="inference")
     for batch in feed:
         feed.results({"text": [f"{node.name} has {text}" for text in batch["text"].to_pylist()]})
-
-
-class _OldPandas(pd.DataFrame):
-    """Before pandas spoke Arrow."""
-
-    @property
-    def __arrow_c_stream__(self):
-        raise AttributeError
 
 
 def _interrupt():
@@ -69,7 +62,6 @@ class DataTest(unittest.TestCase):
             "record batch": table.to_batches()[0],
             "reader": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=9)),
             "pandas": pd.DataFrame({"id": _IDS}),
-            "old pandas": _OldPandas({"id": _IDS, "text": [None, *["x"] * 100]}),
             "Polars": pl.DataFrame({"id": _IDS}),
             "DuckDB": duckdb.sql("SELECT range AS id FROM range(101)"),
             "dict of lists": {"id": _IDS},
@@ -90,6 +82,21 @@ class DataTest(unittest.TestCase):
             self.assertEqual(pl.DataFrame(cluster.inference(table)).to_dicts(), _EXPECTED)
             kept = cluster.inference(table)
         self.assertEqual(kept.table().to_pylist(), _EXPECTED)  # without the cluster
+
+    def test_the_index_of_a_frame_is_not_fed_with_or_without_arrow(self):
+        frame = pd.DataFrame({"id": [3, 4, 5], "text": ["x", None, "y"], "day": pd.to_datetime(["2024-02-29"] * 3)})
+        frames = {
+            "counts": frame,
+            "has gaps": frame[frame.id > 3],
+            "has a name": frame.assign(key=["a", "b", "c"]).set_index("key"),
+        }
+        with run(Heard(), _PROGRAM, args=["name_columns"]) as cluster:
+            for kind, data in frames.items():
+                expected = [{"columns": "id text day"}] * len(data)
+                self.assertEqual(cluster.inference(data).to_pylist(), expected, kind)
+                with unittest.mock.patch.dict(sys.modules, {"pyarrow": None}):  # as where it is not installed
+                    answers = cluster.inference(data)
+                self.assertEqual(answers.to_pylist(), expected, kind)
 
     def test_nodes_end_together(self):
         sizes = [100, 3, 250, 40, 99]  # rows of the partitions

@@ -138,9 +138,10 @@ class LocalCluster(Cluster):
         """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
 
         data: a table of Arrow (or a RecordBatchReader, or whatever has `__arrow_c_stream__`: Polars, DuckDB) or of
-        pandas, a dict of columns, an iterator of dicts; these are divided into num_partitions, of which nodes
-        take one after the other. Or a list of tables, each a partition; or a Source, which is read while it is
-        fed. end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+        pandas (whose index is not fed), a dict of columns, an iterator of dicts; these are divided into
+        num_partitions, of which nodes take one after the other. Or a list of tables, each a partition; or a Source,
+        which is read while it is fed. end_of_feed: the queue ends with this call; the programs may serve inference on
+        it then.
         """
         if num_epochs < 1:
             raise InvalidArgumentError("INVALID_ARGUMENT", f"num_epochs={num_epochs}; the least is 1")

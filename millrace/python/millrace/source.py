@@ -79,7 +79,7 @@ def _fill_from_columns(columns: Mapping[str, Any], stream: int) -> None:
 
 
 def _columns_of_pandas(frame: Any) -> Dict[str, Any]:
-    """Of versions that do not speak Arrow."""
+    """Without Arrow."""
     columns = {}
     for name in frame.columns:
         values = frame[name]
@@ -90,8 +90,20 @@ def _columns_of_pandas(frame: Any) -> Dict[str, Any]:
     return columns
 
 
+def _table_of_pandas(frame: Any) -> Any:
+    """Without the index, of which a frame's own stream makes a column unless it just counts."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return _columns_of_pandas(frame)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return table if hasattr(table, "__arrow_c_stream__") else _columns_of_pandas(frame)
+
+
 def fill_stream(table: Any, stream: int) -> None:
     """Fills the ArrowArrayStream at that address with the rows of a table."""
+    if _is_pandas(table):
+        table = _table_of_pandas(table)
     if hasattr(table, "__arrow_c_stream__"):
         capsule = table.__arrow_c_stream__()
         _capsule.move(ArrowArrayStream, _capsule.address_of(capsule, b"arrow_array_stream"), stream)
@@ -105,8 +117,6 @@ def fill_stream(table: Any, stream: int) -> None:
         )
     elif isinstance(table, Mapping):
         _fill_from_columns(table, stream)
-    elif _is_pandas(table):
-        _fill_from_columns(_columns_of_pandas(table), stream)
     else:
         raise _no_table(table)
 
