@@ -8,6 +8,7 @@ load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:python_module.bzl", "python_module")
 load("//third_party/bazel:spark_distribution.bzl", "spark_distribution")
+load("//third_party/bazel:system_go.bzl", "system_go")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
 def _system_libraries():
@@ -121,6 +122,7 @@ def _python_packages():
     )
 
 def _go_programs():
+    system_go(name = "system_go")
     version = "k8s.io/component-base/version"
     go_programs(
         name = "kube_apiserver_programs",
