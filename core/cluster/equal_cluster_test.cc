@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
@@ -256,27 +257,52 @@ TEST_F(EqualClusterTest, ARankThatIsStartedAgainGoesOnWithTheOthers) {
 
 TEST_F(EqualClusterTest, RandomPartitionsEndTogether) {
   std::mt19937 random(20);
-  for (int i = 0; i < 4; ++i) {
-    SCOPED_TRACE(i);
+  const auto number = [&random](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  for (int i = 0; i < 8; ++i) {
+    const bool pad = number(0, 1) == 0;
+    const bool slow = number(0, 2) == 0;
+    const bool dies = number(0, 2) == 0;
+    // A slow rank takes few steps, and one that dies does so long before the call's end: who has
+    // taken the last step hears of nothing that comes later.
+    const int64_t batch = dies ? number(3, 8) : number(slow ? 10 : 1, 30);
     std::vector<int64_t> sizes;
-    int64_t largest = 0;
-    for (int n = std::uniform_int_distribution<>(1, 15)(random); n > 0; --n) {
-      sizes.push_back(std::uniform_int_distribution<>(0, 3)(random) == 0
-                          ? 0
-                          : std::uniform_int_distribution<>(1, 900)(random));
-      largest = std::max(largest, sizes.back());
+    for (int64_t n = dies ? number(12, 15) : number(pad ? 3 : 1, 15); n > 0; --n) {
+      // Padding needs a row at every rank: the first partitions go to one after the other.
+      const bool empty = !dies && !(pad && sizes.size() < 3) && number(0, 3) == 0;
+      sizes.push_back(empty ? 0 : dies ? number(100, 300) : number(1, 900));
     }
-    const int64_t batch = std::uniform_int_distribution<>(1, 30)(random);
-    options_.feed.budget_bytes =
-        std::uniform_int_distribution<>(0, 1)(random) == 0 ? 2000 : 1 << 20;
+    const int64_t largest = *std::max_element(sizes.begin(), sizes.end());
+    options_.feed.budget_bytes = number(0, 1) == 0 ? 2000 : 1 << 20;
+    options_.failure.restart.max_restarts = dies ? 1 : 0;
+    options_.failure.restart.initial_backoff = absl::Milliseconds(10);
+    std::vector<std::string> args = {pad ? "pad" : "drop", absl::StrCat(batch)};
+    if (slow) args.push_back("slow");
+    if (dies) {
+      args.push_back(absl::StrCat("die:", number(1, 5)));
+      args.push_back("go_on");
+    } else {
+      args.push_back("meet");
+    }
+    SCOPED_TRACE(absl::StrCat(i, ": ", absl::StrJoin(args, " "), ", partitions of ",
+                              absl::StrJoin(sizes, ", "), " rows"));
     lines_.clear();
     rows_ = 0;
-    const TrainResult result = TrainOnce({"drop", absl::StrCat(batch), "meet"}, sizes);
-    EXPECT_EQ(Steps() * 3 * batch, rows_);
-    EXPECT_EQ(result.rows, rows_);
+    const TrainResult result = TrainOnce(args, sizes);
     EXPECT_EQ(result.rows + result.dropped_rows, Sum(sizes));
+    EXPECT_TRUE(pad || result.repeated_rows == 0);
+    if (dies) {  // some batches were lost with the process
+      EXPECT_GT(Steps(), 0);
+      EXPECT_FALSE(result.exactly_once);
+      continue;
+    }
+    EXPECT_EQ(Steps() * 3 * batch, rows_);
+    EXPECT_EQ(result.rows + result.repeated_rows, rows_);
+    EXPECT_TRUE(!pad || result.dropped_rows == 0);
     for (const EqualNodeRows& node : result.equal_nodes) {
       EXPECT_LT(node.dropped_rows, batch + largest) << node.node;
+      EXPECT_LT(node.repeated_rows, batch + largest) << node.node;
     }
   }
 }
