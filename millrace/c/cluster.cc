@@ -19,7 +19,6 @@
 #include "millrace/c/cluster_options.h"
 #include "millrace/cluster.h"
 #include "millrace/cluster_status.h"
-#include "millrace/exit_status.h"
 #include "millrace/node_program.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
@@ -53,21 +52,8 @@ class FailureTeller {
 
  private:
   void Call(const NodeFailure& failure) {
-    const std::string node = failure.role.ToString();
-    const std::string exit = failure.exit.ended() ? DescribeExit(failure.exit) : "";
-    std::vector<const char*> lines;
-    for (const std::string& line : failure.stderr_tail) lines.push_back(line.c_str());
-    millrace_failure told = {};
-    told.struct_size = sizeof(told);
-    told.node = node.c_str();
-    told.executor_id = failure.executor_id;
-    told.attempt = static_cast<int32_t>(failure.attempt);
-    told.host = failure.host.c_str();
-    told.pid = failure.pid;
-    told.exit_status = exit.c_str();
-    told.stderr_lines = lines.data();
-    told.num_stderr_lines = lines.size();
-    callback_(&told, user_data_);
+    const FailureForC told(failure);
+    callback_(&told.get(), user_data_);
   }
 
   const Callback callback_;

@@ -74,7 +74,7 @@ MILLRACE_API void millrace_stop_request(millrace_stop* stop, const char* reason,
 
 // ---- a cluster ----------------------------------------------------------------------------------
 
-// The node whose end is the error of the cluster. All of it lives as long as the callback runs.
+// A node that failed. All of it lives as long as the callback runs.
 typedef struct millrace_failure {
   size_t struct_size;
   const char* node;  // "worker:1"
@@ -86,6 +86,15 @@ typedef struct millrace_failure {
   const char* const* stderr_lines;  // its last, oldest first
   size_t num_stderr_lines;
 } millrace_failure;
+
+// A failure that is healed: another attempt of the node follows.
+typedef struct millrace_restart {
+  size_t struct_size;
+  const millrace_failure* failure;
+  int64_t after_ms;  // from the failure to the next attempt
+  int32_t used;      // restarts, this one included, within the policy's window
+  int32_t max;       // of the policy
+} millrace_restart;
 
 // How often a node that failed is started again.
 typedef struct millrace_restart_policy {
@@ -181,16 +190,19 @@ typedef struct millrace_cluster_failure_options {
   int64_t reserved[4];
 } millrace_cluster_failure_options;
 
-// Hears what happens. The first two are called from one thread, in order; none may call the
+// Hears what happens. All but on_failure are called from one thread, in order; none may call the
 // cluster. NULL: nobody hears it.
 typedef struct millrace_cluster_observer {
   void* user_data;
   void (*on_output)(const char* node, const char* line, void* user_data);
   void (*on_metric)(const char* node, const char* name, int64_t step, double value,
                     void* user_data);
-  // Once, from any thread, before the first call returns that fails for it.
+  // Once, from any thread, before the first call returns that fails for it: the node whose end is
+  // the error of the cluster.
   void (*on_failure)(const millrace_failure* failure, void* user_data);
-  int64_t reserved[4];
+  // A node failed and is started again. NULL: a warning on stderr.
+  void (*on_restart)(const millrace_restart* restart, void* user_data);
+  int64_t reserved[3];
 } millrace_cluster_observer;
 
 enum millrace_input_mode {

@@ -20,6 +20,8 @@
 #include "millrace/c/cluster.h"
 #include "millrace/cluster_options.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
+#include "millrace/exit_status.h"
 #include "millrace/local_launcher.h"
 #include "millrace/node_program.h"
 #include "millrace/resolver.h"
@@ -191,10 +193,37 @@ absl::Status TakeObserver(const millrace_cluster_observer& given, ClusterObserve
       on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
     };
   }
+  if (given.on_restart != nullptr) {
+    observer->on_restart = [on_restart = given.on_restart, user_data](const NodeRestart& restart) {
+      const FailureForC failure(restart.failure);
+      millrace_restart told = {};
+      told.struct_size = sizeof(told);
+      told.failure = &failure.get();
+      told.after_ms = absl::ToInt64Milliseconds(restart.after);
+      told.used = restart.used;
+      told.max = restart.max;
+      on_restart(&told, user_data);
+    };
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+FailureForC::FailureForC(const NodeFailure& failure)
+    : node_(failure.role.ToString()),
+      exit_(failure.exit.ended() ? DescribeExit(failure.exit) : "") {
+  for (const std::string& line : failure.stderr_tail) lines_.push_back(line.c_str());
+  told_.struct_size = sizeof(told_);
+  told_.node = node_.c_str();
+  told_.executor_id = failure.executor_id;
+  told_.attempt = static_cast<int32_t>(failure.attempt);
+  told_.host = failure.host.c_str();
+  told_.pid = failure.pid;
+  told_.exit_status = exit_.c_str();
+  told_.stderr_lines = lines_.data();
+  told_.num_stderr_lines = lines_.size();
+}
 
 void TakeOption(const char* text, std::string* into) {
   if (text != nullptr) *into = text;

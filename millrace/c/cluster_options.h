@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "millrace/c/cluster.h"
 #include "millrace/cluster_options.h"
 #include "millrace/cluster_resolver.h"
+#include "millrace/cluster_status.h"
 #include "millrace/launcher.h"
 #include "millrace/node_program.h"
 
@@ -22,6 +24,23 @@ namespace millrace {
 // NULL is the default, which is in *into already; and so is zero.
 void TakeOption(const char* text, std::string* into);
 void TakeOption(int64_t ms, absl::Duration* into);
+
+// A failure as callbacks are told of it; holds on to `failure`.
+class FailureForC {
+ public:
+  explicit FailureForC(const NodeFailure& failure);
+  FailureForC(const FailureForC&) = delete;
+  FailureForC& operator=(const FailureForC&) = delete;
+
+  // Lives as long as this.
+  [[nodiscard]] const millrace_failure& get() const { return told_; }
+
+ private:
+  const std::string node_;
+  const std::string exit_;
+  std::vector<const char*> lines_;
+  millrace_failure told_ = {};
+};
 
 // Both return INVALID_ARGUMENT for a NULL where none is allowed, and for a struct_size that is
 // none.

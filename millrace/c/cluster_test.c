@@ -180,6 +180,36 @@ static void FeedsTrainingAndInference(millrace_error* error) {
   CHECK(heard.sum == 435.0 * 4 * 2 && heard.rows == 60 && heard.said);
 }
 
+static void OnRestart(const millrace_restart* restart, void* user_data) {
+  Heard* heard = user_data;
+  const millrace_failure* const failure = restart->failure;
+  CHECK(restart->struct_size == sizeof(*restart) && failure->struct_size == sizeof(*failure));
+  CHECK(restart->used == 1 && restart->max == 2 && restart->after_ms > 0);
+  CHECK(failure->attempt == 0 && failure->pid > 0 && failure->num_stderr_lines > 0);
+  CHECK(strstr(failure->stderr_lines[failure->num_stderr_lines - 1], "the first time") != NULL);
+  snprintf(heard->failed, sizeof(heard->failed), "%s: %s", failure->node, failure->exit_status);
+}
+
+static void ARestartIsHeard(millrace_error* error) {
+  Heard heard = {.line = "the second time"};
+  const char* args[] = {"again"};
+  const millrace_cluster_options options = {
+      .struct_size = sizeof(options),
+      .program = g_node,
+      .args = args,
+      .num_args = 1,
+      .agent_path = g_agent,
+      .failure = {.restart = {.max_restarts = 2, .initial_backoff_ms = 20}},
+      .observer = {.user_data = &heard, .on_output = OnLog, .on_restart = OnRestart},
+      .no_cluster_file = 1,
+      .progress = -1};
+  millrace_cluster* cluster = NULL;
+  CHECK_OK(millrace_cluster_run(&options, &cluster, error), *error);
+  CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
+  millrace_cluster_free(cluster);
+  CHECK(heard.said && strcmp(heard.failed, "worker:0: exit code 1") == 0);
+}
+
 static void MemoryOutlivesBatchFeedAndNode(millrace_error* error) {
   Heard heard = {.line = "outlived"};
   millrace_cluster* cluster = Start("outlive", 1, &heard, error);
@@ -323,6 +353,7 @@ int main(int argc, char** argv) {
   millrace_error error = MILLRACE_ERROR_INIT;
   FeedsTrainingAndInference(&error);
   fprintf(stderr, "FeedsTrainingAndInference: ok\n");
+  ARestartIsHeard(&error);
   MemoryOutlivesBatchFeedAndNode(&error);
   fprintf(stderr, "MemoryOutlivesBatchFeedAndNode: ok\n");
   ErrorsSayWhatAndWhere(&error);

@@ -252,6 +252,16 @@ static int32_t Misuse(millrace_node* node, void* user_data, millrace_error* erro
   return millrace_error_set(error, MILLRACE_DATA_LOSS, "on purpose");
 }
 
+static int32_t Again(millrace_node* node, void* user_data, millrace_error* error) {
+  (void)user_data;
+  millrace_node_info who = {.struct_size = sizeof(who)};
+  CHECK_OK(millrace_node_describe(node, &who, error), *error);
+  if (who.attempt == 0) return millrace_error_set(error, MILLRACE_DATA_LOSS, "the first time");
+  printf("the second time\n");
+  fflush(stdout);
+  return MILLRACE_OK;
+}
+
 /* ---- outlive: memory is valid when batch, feed and node are gone --------------------------------
  */
 
@@ -308,6 +318,7 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "sum") == 0) return millrace_run_node(Sum, argv[1]);
   if (strcmp(what, "misuse") == 0) return millrace_run_node(Misuse, NULL);
+  if (strcmp(what, "again") == 0) return millrace_run_node(Again, NULL);
   if (strcmp(what, "outlive") == 0) {
     Outlive();
     printf("outlived\n");

@@ -208,12 +208,18 @@ class ClusterTest(unittest.TestCase):
                     queues=["input", "output"], budget_bytes=1 << 20, curve_only=True, shared_memory=False
                 ),
             }
-            with run(Heard(), _PROGRAM, args=["fail_once"], **options) as cluster:
+            heard = Heard()
+            with run(heard, _PROGRAM, args=["fail_once"], **options) as cluster:
                 self.assertEqual(cluster.inference({"id": [7]}).to_pylist(), [{"attempt": 1, "gpus": ""}])
                 self.assertEqual([node.attempt for node in cluster.cluster_info], [1])
                 self.assertEqual(cluster.queues, ["input", "output"])
                 with open(fifo, encoding="utf-8") as told:
                     self.assertRegex(told.read(), "^here [0-9]+\n$")
+        (restart,) = heard.restarts
+        self.assertEqual((restart.node, restart.attempt, restart.used, restart.max), ("worker:0", 0, 1, 1))
+        self.assertEqual(restart.exit_status, "exit code 1")
+        self.assertGreater(restart.after, 0)
+        self.assertIn("RuntimeError: the first attempt", restart.stderr_lines)
         with self.assertRaisesRegex(millrace.InvalidArgumentError, "max_restarts"):
             run(Heard(), _PROGRAM, failure=restarts(millrace.RestartPolicy(-1)))
 

@@ -27,9 +27,20 @@ class Failure(Structure):
     ]
 
 
+class Restart(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("failure", POINTER(Failure)),
+        ("after_ms", c_int64),
+        ("used", c_int32),
+        ("max", c_int32),
+    ]
+
+
 ON_OUTPUT = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_void_p)
 ON_METRIC = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_int64, c_double, c_void_p)
 ON_FAILURE = ctypes.CFUNCTYPE(None, POINTER(Failure), c_void_p)
+ON_RESTART = ctypes.CFUNCTYPE(None, POINTER(Restart), c_void_p)
 OPEN_PARTITION = ctypes.CFUNCTYPE(c_int32, c_int32, c_int64, c_void_p, c_void_p, POINTER(Error))
 
 
@@ -132,7 +143,8 @@ class Observer(Structure):
         ("on_output", ON_OUTPUT),
         ("on_metric", ON_METRIC),
         ("on_failure", ON_FAILURE),
-        ("reserved", c_int64 * 4),
+        ("on_restart", ON_RESTART),
+        ("reserved", c_int64 * 3),
     ]
 
 

@@ -14,8 +14,10 @@ from millrace._driver_library import (
     ON_FAILURE,
     ON_METRIC,
     ON_OUTPUT,
+    ON_RESTART,
     FeedCall,
     Failure,
+    Restart,
     Shutdown,
     Trained,
     driver_library,
@@ -26,7 +28,16 @@ from millrace._local_options import c_options, ms
 from millrace.cluster import Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError
 from millrace.inference import InferenceResult
-from millrace.options import ClusterObserver, FeedOptions, InputMode, NodeProgram, Program, local_options, local_program
+from millrace.options import (
+    ClusterObserver,
+    FeedOptions,
+    InputMode,
+    NodeProgram,
+    NodeRestart,
+    Program,
+    local_options,
+    local_program,
+)
 from millrace.source import source_of
 
 __all__ = ["LocalCluster", "start_here"]
@@ -42,12 +53,22 @@ def _equal_nodes(result: Trained) -> Dict[str, Tuple[int, int]]:
     return {each["node"]: (each["dropped_rows"], each["repeated_rows"]) for each in nodes}
 
 
+def _end_of(failure: Failure) -> Dict[str, Any]:
+    """Of a node: its name, its end and its last words."""
+    lines = [failure.stderr_lines[i].decode("utf-8", "replace") for i in range(failure.num_stderr_lines)]
+    return {
+        "node": failure.node.decode(),
+        "exit_status": failure.exit_status.decode(),
+        "stderr_lines": tuple(lines),
+    }
+
+
 class _Listener:
     """What the library calls, from threads of its own."""
 
     def __init__(self, observer: ClusterObserver) -> None:
         self.failure: Dict[str, Any] = {}
-        on_output, on_metric = observer.on_output, observer.on_metric
+        on_output, on_metric, on_restart = observer.on_output, observer.on_metric, observer.on_restart
 
         def output(node: bytes, line: bytes, _: Any) -> None:
             assert on_output is not None
@@ -57,18 +78,19 @@ class _Listener:
             assert on_metric is not None
             on_metric(node.decode(), name.decode("utf-8", "replace"), step, value)
 
+        def restart(heard: Any, _: Any) -> None:
+            assert on_restart is not None
+            told: Restart = heard.contents
+            failed: Failure = told.failure.contents
+            times = {"after": told.after_ms / 1000.0, "used": told.used, "max": told.max}
+            on_restart(NodeRestart(attempt=failed.attempt, **_end_of(failed), **times))
+
         def fail(failure: Any, _: Any) -> None:
-            told: Failure = failure.contents
-            self.failure = {
-                "node": told.node.decode(),
-                "exit_status": told.exit_status.decode(),
-                "stderr_lines": tuple(
-                    told.stderr_lines[i].decode("utf-8", "replace") for i in range(told.num_stderr_lines)
-                ),
-            }
+            self.failure = _end_of(failure.contents)
 
         self.output = ON_OUTPUT(output) if on_output else ON_OUTPUT()
         self.metric = ON_METRIC(metric) if on_metric else ON_METRIC()
+        self.restart = ON_RESTART(restart) if on_restart else ON_RESTART()
         self.fail = ON_FAILURE(fail)
 
     def explain(self, error: MillraceError) -> None:
@@ -268,7 +290,8 @@ def start_here(program: Program, num_executors: Optional[int] = None, **options:
     listener = _Listener(given.pop("observer", ClusterObserver()))
     made_of = c_options(node_program, num_executors, given)
     hears = made_of.observer
-    hears.on_output, hears.on_metric, hears.on_failure = listener.output, listener.metric, listener.fail
+    hears.on_output, hears.on_metric, hears.on_restart = listener.output, listener.metric, listener.restart
+    hears.on_failure = listener.fail
     stop = _Stop()
 
     def start() -> LocalCluster:

@@ -35,6 +35,7 @@ __all__ = [
     "LocalOptions",
     "NodeOptions",
     "NodeProgram",
+    "NodeRestart",
     "Program",
     "QuarantinePolicy",
     "RestartPolicy",
@@ -161,11 +162,26 @@ class FailureOptions(_Options):
 
 
 @dataclasses.dataclass(frozen=True)
+class NodeRestart:
+    """A node failed, and another attempt of it follows."""
+
+    node: str  # "worker:1"
+    attempt: int  # that failed
+    exit_status: str  # "exit code 3", "signal 9 (SIGKILL)"; "" if no process ended
+    stderr_lines: Sequence[str]  # its last, oldest first
+    after: float  # seconds from the failure to the next attempt
+    used: int  # restarts, this one included, within the policy's window
+    max: int  # of the policy
+
+
+@dataclasses.dataclass(frozen=True)
 class ClusterObserver(_Options):
-    """Hears what nodes write and measure, on another thread; must not call the cluster."""
+    """Hears what nodes write and measure, and that one is started again, on another thread; must not call the
+    cluster."""
 
     on_output: Optional[Callable[[str, str], object]] = None  # (node, line)
     on_metric: Optional[Callable[[str, str, int, float], object]] = None  # (node, name, step, value)
+    on_restart: Optional[Callable[[NodeRestart], object]] = None  # None: a warning on stderr
 
 
 @dataclasses.dataclass(frozen=True)
