@@ -18,6 +18,7 @@ import pyarrow as pa
 from testing_cluster import PATIENCE_S, Heard, restarts, run
 
 import millrace
+from millrace.local_cluster import _Listener
 
 _PROGRAM = os.path.abspath("millrace/python/cluster_test_program.py")
 _CPP_NODE = os.path.abspath("core/cluster/cluster_test_node")
@@ -257,6 +258,20 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(error.exit_status, "exit code 1")
         self.assertIn("about to divide", error.stderr_lines)
         self.assertRegex(str(error).splitlines()[0], f"{error.node}.*ZeroDivisionError: division by zero")
+
+    def test_an_error_of_another_node_of_a_longer_name_is_not_that_of_the_node_that_failed(self):
+        listener = _Listener(millrace.ClusterObserver())
+        listener.failure = {"node": "worker:1", "exit_status": "exit code 3", "stderr_lines": ()}
+        for message, node in (
+            ("worker:1 exited with code 3", "worker:1"),
+            ("barrier: worker:1: it has ended", "worker:1"),
+            ("the node worker:1, attempt 0", "worker:1"),
+            ("worker:10: it does not answer", ""),
+            ("coworker:1: it does not answer", ""),
+        ):
+            error = millrace.MillraceError("ABORTED", message)
+            listener.explain(error)
+            self.assertEqual(error.node, node, message)
 
     def test_who_outlasts_the_grace_or_the_timeout_of_shutdown_is_named(self):
         cases = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import weakref
 from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
@@ -95,7 +96,9 @@ class _Listener:
 
     def explain(self, error: MillraceError) -> None:
         """Adds the node that caused it."""
-        if self.failure and self.failure["node"] in error.message:
+        # "worker:1" is not meant by "worker:10", nor by "my-worker:1".
+        node = self.failure.get("node")
+        if node and re.search(rf"(?<![\w-]){re.escape(node)}(?!\w)", error.message):
             vars(error).update(self.failure)
 
 
