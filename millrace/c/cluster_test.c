@@ -49,8 +49,8 @@ static void MakePartition(int partition, struct ArrowArrayStream* stream, millra
   CHECK_OK(millrace_builder_add(builder, "moment", &columns[4], NULL, error), *error);
   CHECK_OK(millrace_builder_finish(builder, &schema, &array, error), *error);
   millrace_builder_free(builder);
-  CHECK(ArrowBasicArrayStreamInit(stream, &schema, 1) == NANOARROW_OK);
-  ArrowBasicArrayStreamSetArray(stream, 0, &array);
+  CHECK_OK(millrace_stream_of_batch(&schema, &array, stream, error), *error);
+  CHECK(schema.release == NULL && array.release == NULL); /* taken over */
 }
 
 static millrace_source* MakeSource(millrace_error* error) {
@@ -115,6 +115,7 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .agent_path = g_agent,
                                             .num_executors = nodes,
                                             .input_mode = MILLRACE_INPUT_FEED,
+                                            .node = {.working_dir = getenv("TEST_TMPDIR")},
                                             .observer = {.user_data = heard,
                                                          .on_output = OnLog,
                                                          .on_metric = OnMetric,
@@ -126,11 +127,16 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
   return cluster;
 }
 
-/* Reads the doubled ids: one for each row, in order. */
+static int Bit(const void* bits, int64_t i) { return ((const uint8_t*)bits)[i / 8] >> (i % 8) & 1; }
+
+/* Reads the doubled ids, one for each row, in order, and whether they were even, null of each
+ * fifth. */
 static void CheckResults(struct ArrowArrayStream* results) {
   struct ArrowSchema schema;
   CHECK(results->get_schema(results, &schema) == 0);
-  CHECK(schema.n_children == 1 && strcmp(schema.children[0]->name, "doubled") == 0);
+  CHECK(schema.n_children == 2 && strcmp(schema.children[0]->name, "doubled") == 0);
+  CHECK(strcmp(schema.children[1]->name, "even") == 0 &&
+        strcmp(schema.children[1]->format, "b") == 0);
   schema.release(&schema);
   int64_t rows = 0;
   for (;;) {
@@ -138,8 +144,14 @@ static void CheckResults(struct ArrowArrayStream* results) {
     CHECK(results->get_next(results, &batch) == 0);
     if (batch.release == NULL) break;
     const struct ArrowArray* column = batch.children[0];
+    const struct ArrowArray* even = batch.children[1];
     const int64_t* values = column->buffers[1];
-    for (int64_t i = 0; i < batch.length; ++i) CHECK(values[column->offset + i] == 2 * rows++);
+    for (int64_t i = 0; i < batch.length; ++i, ++rows) {
+      CHECK(values[column->offset + i] == 2 * rows);
+      const int known = even->buffers[0] == NULL || Bit(even->buffers[0], even->offset + i);
+      CHECK(known == (rows % 5 != 0));
+      CHECK(!known || Bit(even->buffers[1], even->offset + i) == (rows % 2 == 0));
+    }
     batch.release(&batch);
   }
   CHECK(rows == kPartitions * kRows);
@@ -339,6 +351,8 @@ static void StopsACallAndAClusterThatStarts(millrace_error* error) {
   millrace_stop_free(stop);
   CHECK_ERROR(millrace_source_split(NULL, 1, &source, error), *error, MILLRACE_INVALID_ARGUMENT,
               "stream");
+  CHECK_ERROR(millrace_stream_of_batch(NULL, NULL, &stream, error), *error,
+              MILLRACE_INVALID_ARGUMENT, "schema");
   MakePartition(0, &stream, error);
   millrace_source* none = NULL;
   CHECK_ERROR(millrace_source_split(&stream, 0, &none, error), *error, MILLRACE_INVALID_ARGUMENT,

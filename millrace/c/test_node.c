@@ -62,8 +62,14 @@ static int32_t Answer(millrace_feed* feed, const millrace_batch* batch, millrace
   int32_t code = millrace_batch_tensor(batch, "id", &id, error);
   if (code != MILLRACE_OK) return code;
   int64_t doubled[5];
+  uint8_t even[5], valid[5];
   CHECK(id.type == MILLRACE_INT64 && id.ndim == 1 && id.shape[0] <= 5);
-  for (int64_t i = 0; i < id.shape[0]; ++i) doubled[i] = 2 * ((const int64_t*)id.data)[i];
+  for (int64_t i = 0; i < id.shape[0]; ++i) {
+    const int64_t value = ((const int64_t*)id.data)[i];
+    doubled[i] = 2 * value;
+    even[i] = value % 2 == 0;
+    valid[i] = value % 5 != 0;
+  }
   millrace_tensor values = {.struct_size = sizeof(values),
                             .data = doubled,
                             .type = MILLRACE_INT64,
@@ -73,6 +79,9 @@ static int32_t Answer(millrace_feed* feed, const millrace_batch* batch, millrace
   struct ArrowArray array;
   millrace_builder* builder = millrace_builder_new();
   code = millrace_builder_add(builder, "doubled", &values, NULL, error);
+  if (code == MILLRACE_OK) {
+    code = millrace_builder_add_bools(builder, "even", even, id.shape[0], valid, error);
+  }
   if (code == MILLRACE_OK) code = millrace_builder_finish(builder, &schema, &array, error);
   if (code == MILLRACE_OK) code = millrace_feed_results(feed, &schema, &array, error);
   millrace_builder_free(builder);
@@ -94,6 +103,36 @@ static int32_t Infer(millrace_node* node, millrace_error* error) {
   return code;
 }
 
+static int32_t WriteModel(const char* directory, void* user_data, millrace_error* error) {
+  const char* const what = user_data;
+  if (strcmp(what, "fails") == 0) {
+    return millrace_error_set(error, MILLRACE_DATA_LOSS, "no weights");
+  }
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/weights", directory);
+  FILE* file = fopen(path, "w");
+  CHECK(file != NULL && fputs(what, file) >= 0 && fclose(file) == 0);
+  return MILLRACE_OK;
+}
+
+/* On the chief there is a model then, whole; a failure leaves nothing. */
+static void Export(millrace_node* node, const millrace_node_info* who, millrace_error* error) {
+  static char fails[] = "fails", weights[] = "weights of all";
+  char path[4000], file[4096], read[sizeof(weights)] = "";
+  snprintf(path, sizeof(path), "%s/%s", who->working_dir, who->cluster_id);
+  snprintf(file, sizeof(file), "%s/weights", path);
+  if (who->is_chief) {
+    CHECK_ERROR(millrace_node_export_model(node, path, WriteModel, fails, error), *error,
+                MILLRACE_DATA_LOSS, "no weights");
+    CHECK(fopen(file, "r") == NULL);
+  }
+  CHECK_OK(millrace_node_export_model(node, path, WriteModel, weights, error), *error);
+  if (!who->is_chief) return;
+  FILE* const model = fopen(file, "r");
+  CHECK(model != NULL && fgets(read, sizeof(read), model) != NULL && fclose(model) == 0);
+  CHECK(strcmp(read, weights) == 0);
+}
+
 static int32_t Sum(millrace_node* node, void* user_data, millrace_error* error) {
   CHECK(strcmp((const char*)user_data, "sum") == 0);
   millrace_node_info who = {.struct_size = sizeof(who)};
@@ -108,6 +147,7 @@ static int32_t Sum(millrace_node* node, void* user_data, millrace_error* error) 
   CHECK_OK(millrace_kv_add(node, "rows", rows, NULL, error), *error);
   CHECK_OK(millrace_barrier(node, "trained", 60000, error), *error);
   CHECK_OK(millrace_kv_add(node, "rows", 0, &all, error), *error);
+  Export(node, &who, error);
   if (who.is_chief) printf("all rows: %lld\n", (long long)all);
   fflush(stdout);
   return Infer(node, error);
@@ -289,6 +329,8 @@ static void Outlive(void) {
   CHECK_OK(millrace_batch_tensor(batch, "words", &words, &error), error);
   CHECK(words.ndim == 2 && words.shape[1] == 2 && words.type == MILLRACE_INT32);
   millrace_batch_free(batch);
+  struct ArrowArrayStream stream;
+  CHECK_OK(millrace_feed_stream(feed, 1, &stream, &error), error);
   CHECK_OK(millrace_feed_terminate(feed, &error), error);
   CHECK_OK(millrace_node_close(node, MILLRACE_OK, NULL, &error), error);
   CHECK_ERROR(millrace_feed_results(feed, &schema, &array, &error), error,
@@ -296,6 +338,18 @@ static void Outlive(void) {
   CHECK_OK(millrace_feed_next(feed, 1, &batch, &error), error);
   CHECK(batch == NULL);
   millrace_feed_close(feed);
+
+  struct ArrowSchema stream_schema;
+  struct ArrowArray last, end;
+  CHECK(stream.get_schema(&stream, &stream_schema) == 0 && stream_schema.n_children == 6);
+  CHECK(stream.get_next(&stream, &last) == 0 && last.release != NULL && last.length == 1);
+  CHECK(stream.get_next(&stream, &end) == 0 && end.release == NULL);
+  stream.release(&stream);
+  stream_schema.release(&stream_schema);
+  const struct ArrowArray* const last_id = last.children[0];
+  const int64_t id = ((const int64_t*)last_id->buffers[1])[last_id->offset];
+  CHECK(id >= 0 && id < 30);
+  last.release(&last);
 
   const DLTensor* tensor = &image->dl_tensor;
   CHECK(tensor->ndim == 2 && tensor->shape[0] == 3 && tensor->shape[1] == 4);
