@@ -152,6 +152,33 @@ def raises(kind, part, act):
         raise AssertionError(f"no {kind.__name__} with {part!r}")
 
 
+def copies(batch):
+    """As NumPy and DLPack ask for them, or for none."""
+    import numpy as np
+
+    ids, memory = batch["id"], batch["id"].numpy()
+    assert np.shares_memory(ids.__array__(copy=False), memory) and np.shares_memory(ids.__array__(), memory)
+    assert not np.shares_memory(ids.__array__(copy=True), memory)
+    assert ids.__array__(np.float64).tolist() == memory.tolist()
+    raises(ValueError, "no array of <class 'numpy.float64'>", lambda: ids.__array__(np.float64, copy=False))
+    raises(ValueError, "copy=False", lambda: batch["name"].__array__(copy=False))
+
+    class Shared:  # hands out one tensor, as NumPy wants it
+        def __init__(self, **asked):
+            self.asked = asked
+
+        def __dlpack__(self, **_):
+            return ids.__dlpack__(**self.asked)
+
+        def __dlpack_device__(self):
+            return ids.__dlpack_device__()
+
+    assert np.shares_memory(np.from_dlpack(Shared(max_version=(1, 0), dl_device=(1, 0), copy=False)), memory)
+    copied = np.from_dlpack(Shared(copy=True))
+    assert copied.tolist() == memory.tolist() and not np.shares_memory(copied, memory)
+    raises(BufferError, "the CPU", lambda: ids.__dlpack__(dl_device=(2, 0)))
+
+
 def misuse(node):
     raises(millrace.InvalidArgumentError, "at least 1 row", lambda: node.feed(batch=0))
     raises(millrace.InvalidArgumentError, '"train" or "inference"', lambda: node.feed(mode="eval"))
@@ -174,6 +201,7 @@ def misuse(node):
     raises(millrace.InvalidArgumentError, "one type", lambda: feed.results({"a": [1, "x"]}))
     raises(millrace.InvalidArgumentError, "several lengths", lambda: feed.results({"a": [[1], [1, 2]]}))
     raises(millrace.InvalidArgumentError, "results of int", lambda: feed.results(3))
+    copies(batch)
     feed.results({"a": [1, 2]})
     raises(millrace.InvalidArgumentError, "change their schema", lambda: feed.results({"a": [1.5, 2.5]}))
     raises(millrace.FailedPreconditionError, "", lambda: feed.results({"a": [3, 4, 5]}))

@@ -104,6 +104,10 @@ class Column:
         """The numbers, dates or timestamps where they lie, and lists of equally many as further dimensions.
         Bools, text and days are copied. Raises InvalidArgumentError for nulls, structs, and lists of several
         lengths."""
+        return self._array()[0]
+
+    def _array(self) -> "Tuple[NDArray[Any], bool]":
+        """And whether it is a copy."""
         import numpy as np
 
         try:
@@ -112,14 +116,15 @@ class Column:
             kind = self.type
             if kind != "bool" and not self._is_text():
                 raise
-            return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object)
+            return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object), True
         self._refuse_nulls(tensor.num_nulls)
         shape = tuple(tensor.shape[: tensor.ndim])
         if not tensor.data:
             array = np.empty(shape, _TYPES[tensor.type - 1])
         else:
             array = np.asarray(_Memory(self._rows, tensor, shape))
-        return array.astype("datetime64[D]") if tensor.type == _DATE32 else array
+        days = tensor.type == _DATE32
+        return (array.astype("datetime64[D]") if days else array), days
 
     def _values(self) -> List[Any]:
         values = self.to_pylist()
@@ -135,10 +140,17 @@ class Column:
             )
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
+        array, copied = self._array()
+        other = dtype is not None and array.dtype != dtype
+        if copy is False and (copied or other):
+            raise InvalidArgumentError(
+                "INVALID_ARGUMENT",
+                f'column "{self.name}" of {self.type} is no array of {dtype if other else array.dtype} without a copy, '
+                "and copy=False: leave it out",
+            )
+        if other:
             return array.astype(dtype)
-        return array.copy() if copy else array
+        return array.copy() if copy and not copied else array
 
     def torch(self) -> "TorchTensor":
         """The same as a tensor of PyTorch, where it lies. Raises InvalidArgumentError for dates, timestamps
@@ -154,12 +166,27 @@ class Column:
         made: TorchTensor = torch.utils.dlpack.from_dlpack(shared)
         return made
 
-    def __dlpack__(self, *, stream: Any = None, **_: Any) -> object:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> object:
+        """As DLPack has it: the memory itself, unless `copy` is True. `stream` and `max_version` change nothing.
+        Raises BufferError for another device than the CPU."""
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != self.__dlpack_device__():
+            raise BufferError(
+                f'column "{self.name}" lies in the memory of the CPU, device {self.__dlpack_device__()}, and not in '
+                f"that of {dl_device}: make a tensor of it, and move that"
+            )
         tensor = c_void_p()
         with self._rows as pointer:
             call("millrace_batch_dlpack", pointer, self.name.encode(), byref(tensor))
         assert tensor.value is not None
-        return _capsule.dlpack_capsule(tensor.value)
+        shared = _capsule.dlpack_capsule(tensor.value)
+        return self.numpy().copy().__dlpack__() if copy else shared
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (_CPU, 0)
