@@ -138,6 +138,15 @@ class DataTest(unittest.TestCase):
                 cluster.train({"id": [1]}, num_partitions=0)
             with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_epochs=0"):
                 cluster.train({"id": [1]}, num_epochs=0)
+            for wrong, part in (
+                ({"num_epochs": 1.5}, "num_epochs is 1.5, of type float: it must be int"),
+                ({"num_partitions": "2"}, "num_partitions is '2', of type str: it must be int"),
+                ({"batch_bytes": "1M"}, "batch_bytes is '1M', of type str: it must be int"),
+                ({"feed_timeout": "1"}, "feed_timeout is '1', of type str: it must be float"),
+                ({"queue": 1}, "queue is 1, of type int: it must be str"),
+            ):
+                with self.assertRaisesRegex(TypeError, part):
+                    cluster.train({"id": [1]}, **wrong)
             with self.assertRaisesRegex(millrace.MillraceError, "ZeroDivisionError: no such partition"):
                 cluster.train(millrace.Source(fails, 1))
             with self.assertRaisesRegex(millrace.NotFoundError, "no queue 'nowhere'"):
@@ -236,6 +245,10 @@ class ClusterTest(unittest.TestCase):
         for options, part in cases:
             with self.assertRaisesRegex(TypeError, part):
                 run(Heard(), _PROGRAM, **options)
+        with self.assertRaisesRegex(TypeError, "num_executors is '4', of type str: it must be int"):
+            run(Heard(), _PROGRAM, "4")
+        with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_executors=0; the least is 1"):
+            run(Heard(), _PROGRAM, 0)
         made = [
             (millrace.FailureOptions, {"restarts": 1}, "no member 'restarts'; it has restart, restart_by_job, quar"),
             (millrace.FailureOptions, {"restart": 1}, "FailureOptions's restart is 1, .* be millrace.RestartPolicy"),

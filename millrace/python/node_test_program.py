@@ -7,6 +7,7 @@ import functools
 import gc
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import queue
@@ -180,6 +181,8 @@ def copies(batch):
 
 
 def misuse(node):
+    import numpy as np
+
     raises(millrace.InvalidArgumentError, "at least 1 row", lambda: node.feed(batch=0))
     raises(millrace.InvalidArgumentError, '"train" or "inference"', lambda: node.feed(mode="eval"))
     raises(millrace.InvalidArgumentError, '"drop", "pad" or None', lambda: node.feed(equal="even"))
@@ -189,8 +192,26 @@ def misuse(node):
     raises(KeyError, "nothing", lambda: node.kv.get("nothing"))
     raises(TimeoutError, "nothing", lambda: node.kv.get("nothing", timeout=0.01))
     raises(millrace.InvalidArgumentError, "no GPU", lambda: node.claim_gpus([]))
+    raises(TypeError, "batch is 3.5, of type float: it must be int", lambda: node.feed(batch=3.5))
+    raises(TypeError, "batch is True", lambda: node.feed(batch=True))
+    raises(TypeError, "queue is 3, of type int: it must be str", lambda: node.feed(queue=3))
+    raises(TypeError, "step is 1.5, of type float: it must be int", lambda: node.metric("x", 1.5, 0))
+    raises(TypeError, "value is 'much', of type str: it must be float", lambda: node.metric("x", 1, "much"))
+    raises(TypeError, "name is 3, of type int: it must be str", lambda: node.metric(3, 1, 0))
+    raises(TypeError, "key is 3, of type int: it must be str", lambda: node.kv.set(3, "x"))
+    raises(TypeError, "value is 3, of type int: it must be bytes or str", lambda: node.kv.set("x", 3))
+    raises(TypeError, "key is None", lambda: node.kv.get(None))
+    raises(TypeError, "timeout is '5', of type str: it must be float", lambda: node.kv.get("x", timeout="5"))
+    raises(millrace.InvalidArgumentError, "timeout=nan", lambda: node.barrier("x", timeout=math.nan))
+    raises(TypeError, "delta is 0.5, of type float: it must be int", lambda: node.kv.add("x", 0.5))
+    raises(TypeError, "name is b'x', of type bytes: it must be str", lambda: node.barrier(b"x"))
+    node.kv.set("numbers", np.arange(3, dtype=np.uint8))
+    assert node.kv.get("numbers", timeout=math.inf) == b"\x00\x01\x02"
+    node.metric("rows", np.int64(1), np.float32(2))
+    node.barrier("alone", timeout=math.inf)
     assert node.wait_for_stop(0.01) is False and node.gpus == []
-    feed = node.feed(batch=4, mode="inference")
+    feed = node.feed(batch=np.int64(4), mode="inference")
+    raises(TypeError, "rows is 3.5, of type float: it must be int", lambda: feed.next(3.5))
     batch = next(feed)
     raises(millrace.NotFoundError, "it has: id, image, name", lambda: batch["label"])
     raises(KeyError, "it has: id, image, name", lambda: batch["label"])

@@ -41,6 +41,15 @@ class TypesTest(unittest.TestCase):
             code, text = self._check(f"import millrace\nmillrace.Cluster.run('train.py', {wrong})\n")
             self.assertEqual(code, 1, text)
 
+    def test_what_a_feed_is_for_is_held_to_the_types(self):
+        for given in ("mode='inference'", "equal='pad'", "equal=None"):
+            code, text = self._check(f"import millrace\ndef main(node: millrace.Node) -> None: node.feed({given})\n")
+            self.assertEqual(code, 0, text)
+        for given in ("mode='eval'", "equal='even'"):
+            code, text = self._check(f"import millrace\ndef main(node: millrace.Node) -> None: node.feed({given})\n")
+            self.assertEqual(code, 1, text)
+            self.assertIn("Literal", text)
+
     def test_a_program_on_spark_is_held_to_the_types(self):
         code, text = self._check(
             "from millrace import Cluster, FailureOptions, NodeOptions, NodeProgram, RestartPolicy\n"

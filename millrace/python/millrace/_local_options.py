@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 from ctypes import POINTER, Structure, c_char_p, pointer
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 from millrace import _driver_library as lib
+from millrace._arguments import milliseconds
 from millrace.options import (
     Agents,
     FailureOptions,
@@ -26,9 +26,9 @@ from millrace.options import (
 __all__ = ["c_options", "ms"]
 
 
-def ms(seconds: Optional[float]) -> int:
+def ms(name: str, seconds: Optional[float]) -> int:
     """None and infinity are forever. Zero is the library's default, so that the least is 1."""
-    return -1 if seconds is None or math.isinf(seconds) else max(1, round(seconds * 1000))
+    return milliseconds(name, seconds, least=1)
 
 
 def _texts(values: Sequence[str]) -> Any:
@@ -48,7 +48,7 @@ def _sized(kind: Any, **members: Any) -> Any:
 
 
 def _times(names: Sequence[str], members: Mapping[str, Any]) -> Dict[str, int]:
-    return {f"{name}_ms": ms(members[name]) for name in names if name in members}
+    return {f"{name}_ms": ms(name, members[name]) for name in names if name in members}
 
 
 def _restart(policy: Optional[RestartPolicy]) -> Any:
@@ -88,7 +88,7 @@ def _agents(agents: Agents, ship: bool) -> Any:
         secret_dir=_text(agents.secret_dir),
         bind_address=_text(agents.bind_address),
         driver_host=_text(agents.driver_host),
-        poll_interval_ms=0 if agents.poll_interval is None else ms(agents.poll_interval),
+        poll_interval_ms=0 if agents.poll_interval is None else ms("poll_interval", agents.poll_interval),
         fixed_members=int(agents.fixed_members),
         ship=int(ship),
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import json
 from ctypes import byref, c_char_p, c_void_p
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Union
 
 from millrace import _capsule, _library, _results
+from millrace._arguments import text, whole
 from millrace._library import FeedOptions, Handle, call, library
 from millrace.batch import Batch
 from millrace.error import FailedPreconditionError, InvalidArgumentError
@@ -15,10 +16,13 @@ from millrace.error import FailedPreconditionError, InvalidArgumentError
 if TYPE_CHECKING:
     from millrace.torch_dataset import FeedDataset
 
-__all__ = ["Columns", "Feed"]
+__all__ = ["Columns", "Equal", "Feed", "Mode"]
 
 # Names of columns, or pairs or a mapping (name in the data, name in the program).
 Columns = Union[Sequence[str], Sequence[Tuple[str, str]], Mapping[str, str]]
+
+Mode = Literal["train", "inference"]
+Equal = Literal["drop", "pad"]
 
 _MODES = ("train", "inference")
 _EQUAL = (None, "drop", "pad")
@@ -44,15 +48,16 @@ class Feed(Iterator[Batch]):
         node: Handle,
         cluster_id: str,
         batch: int,
-        mode: str,
+        mode: Mode,
         queue: str,
         columns: Optional[Columns],
-        equal: Optional[str] = None,
+        equal: Optional[Equal] = None,
     ) -> None:
         if mode not in _MODES:
             raise InvalidArgumentError("INVALID_ARGUMENT", f'mode={mode!r}; it is "train" or "inference"')
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise InvalidArgumentError("INVALID_ARGUMENT", f"batch={batch!r}; a batch has at least 1 row")
+        batch = whole("batch", batch)
+        if batch < 1:
+            raise InvalidArgumentError("INVALID_ARGUMENT", f"batch={batch}; a batch has at least 1 row")
         if equal not in _EQUAL:
             raise InvalidArgumentError("INVALID_ARGUMENT", f'equal={equal!r}; it is "drop", "pad" or None')
         pairs = _column_names(columns) if columns is not None else []
@@ -60,8 +65,9 @@ class Feed(Iterator[Batch]):
             raise InvalidArgumentError("INVALID_ARGUMENT", "columns is empty; None takes all columns")
         texts = c_char_p * len(pairs)
         options = FeedOptions(
-            ctypes.sizeof(FeedOptions), int(mode == "inference"), queue.encode(),
-            texts(*[column.encode() for column, _ in pairs]), len(pairs), texts(*[name.encode() for _, name in pairs]),
+            ctypes.sizeof(FeedOptions), int(mode == "inference"), text("queue", queue),
+            texts(*[text("a column", column) for column, _ in pairs]), len(pairs),
+            texts(*[text("a column's name", name) for _, name in pairs]),
         )  # fmt: skip
         if equal is not None:
             options.equal, options.batch_rows = _EQUAL.index(equal), batch
@@ -85,11 +91,11 @@ class Feed(Iterator[Batch]):
         return batch
 
     def next(self, rows: int) -> Optional[Batch]:
-        """The next `rows` rows; fewer at the end of a Train call, or of a partition in inference. None at
-        the end. With `equal` it has to be as many as the feed was opened for."""
+        """The next `rows` rows; fewer at the end of a Train call, or of a partition in inference, whose results are
+        due before more is asked for. None at the end. With `equal` it has to be as many as the feed was opened for."""
         batch = c_void_p()
         with self._handle as pointer:
-            call("millrace_feed_next", pointer, rows, byref(batch))
+            call("millrace_feed_next", pointer, whole("rows", rows), byref(batch))
         return Batch(batch.value) if batch.value else None
 
     def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object:
@@ -111,10 +117,10 @@ class Feed(Iterator[Batch]):
     def state_dict(self) -> Dict[str, Any]:
         """Training: which rows this program has been given of the Train call that it reads, the last batch among
         them, for a checkpoint. It is made of dicts, lists, texts and numbers."""
-        text = c_void_p()
+        position = c_void_p()
         with self._handle as pointer:
-            call("millrace_feed_position", pointer, byref(text))
-        return {"cluster": self._cluster_id, **json.loads(_library.take_text(text))}
+            call("millrace_feed_position", pointer, byref(position))
+        return {"cluster": self._cluster_id, **json.loads(_library.take_text(position))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Training, before the first batch: the rows of `state` are left out, and count as used. Load the states of

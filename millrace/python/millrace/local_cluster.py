@@ -10,6 +10,7 @@ from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from millrace import _defaults, _driver_library, _library
+from millrace._arguments import count, text
 from millrace._capsule import ArrowArrayStream
 from millrace._driver_library import (
     ON_FAILURE,
@@ -27,7 +28,7 @@ from millrace._interrupt import interruptible
 from millrace._library import Handle
 from millrace._local_options import c_options, ms
 from millrace.cluster import Cluster, NodeInfo, TrainResult
-from millrace.error import InvalidArgumentError, MillraceError
+from millrace.error import MillraceError
 from millrace.inference import InferenceResult
 from millrace.options import (
     ClusterObserver,
@@ -168,8 +169,7 @@ class LocalCluster(Cluster):
         which is read while it is fed. end_of_feed: the queue ends with this call; the programs may serve inference on
         it then.
         """
-        if num_epochs < 1:
-            raise InvalidArgumentError("INVALID_ARGUMENT", f"num_epochs={num_epochs}; the least is 1")
+        num_epochs = count("num_epochs", num_epochs)
         source = source_of(data, num_partitions, self._default_partitions)
         result = Trained(ctypes.sizeof(Trained))
 
@@ -218,11 +218,14 @@ class LocalCluster(Cluster):
         self, feed: Callable[[int, FeedCall], None], feed_timeout: Optional[float], queue: str, batch_bytes: int
     ) -> None:
         stop = _Stop()
+        wait_ms, queue_name = ms("feed_timeout", feed_timeout), text("queue", queue)
+        batch_bytes = count("batch_bytes", batch_bytes)
 
         def run() -> None:
             with stop as stop_pointer, self._handle as pointer:
                 call = FeedCall(struct_size=ctypes.sizeof(FeedCall), stop=stop_pointer)
-                call.feed_timeout_ms, call.queue, call.batch_bytes = ms(feed_timeout), queue.encode(), batch_bytes
+                call.feed_timeout_ms, call.batch_bytes = wait_ms, batch_bytes
+                call.queue = queue_name
                 feed(pointer, call)
 
         self._call(run, stop.request)
@@ -236,14 +239,14 @@ class LocalCluster(Cluster):
 
     def end_feed(self, queue: str = _defaults.QUEUE) -> None:
         with self._handle as pointer:
-            _driver_library.call("millrace_cluster_end_feed", pointer, queue.encode())
+            _driver_library.call("millrace_cluster_end_feed", pointer, text("queue", queue))
 
     # ---- the end --------------------------------------------------------------------------------------------
 
     def shutdown(
         self, *, grace: Optional[float] = _defaults.GRACE, timeout: Optional[float] = _defaults.TIMEOUT
     ) -> None:
-        options = Shutdown(ctypes.sizeof(Shutdown), ms(grace), ms(timeout))
+        options = Shutdown(ctypes.sizeof(Shutdown), ms("grace", grace), ms("timeout", timeout))
 
         def run() -> None:
             with self._handle as pointer:
@@ -267,10 +270,10 @@ class LocalCluster(Cluster):
     # ---- what there is --------------------------------------------------------------------------------------
 
     def _text_of(self, function: str) -> str:
-        text = c_void_p()
+        told = c_void_p()
         with self._handle as pointer:
-            _driver_library.call(function, pointer, byref(text))
-        return _library.take_text(text)
+            _driver_library.call(function, pointer, byref(told))
+        return _library.take_text(told)
 
     @property
     def cluster_info(self) -> List[NodeInfo]:
@@ -289,6 +292,8 @@ class LocalCluster(Cluster):
 def start_here(program: Program, num_executors: Optional[int] = None, **options: Any) -> LocalCluster:
     """Cluster.run(program, ...)."""
     given = local_options(options)
+    if num_executors is not None:
+        num_executors = count("num_executors", num_executors)
     node_program = local_program(program, given.pop("args", ()))
     listener = _Listener(given.pop("observer", ClusterObserver()))
     made_of = c_options(node_program, num_executors, given)

@@ -11,9 +11,10 @@ import threading
 import time
 import traceback
 from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
-from millrace import _defaults, _library
+from millrace import _arguments, _defaults, _library
+from millrace._arguments import milliseconds, number, text, whole
 from millrace._library import Handle, NodeInfo, Strings, call, library
 from millrace.error import (
     DeadlineExceededError,
@@ -22,7 +23,7 @@ from millrace.error import (
     MillraceError,
     code_of,
 )
-from millrace.feed import Columns, Feed
+from millrace.feed import Columns, Equal, Feed, Mode
 
 __all__ = ["KeyValue", "Node", "NodeTls", "run_node"]
 
@@ -31,11 +32,7 @@ _UNKNOWN, _CANCELLED = 2, 1
 _STDERR = 2
 _PATIENCE_S = 5.0  # for calls of other threads when the node closes
 _TURN_S = 0.2  # after which a wait looks whether the node is closed, and Python for signals
-
-
-def _ms(timeout: Optional[float]) -> int:
-    """None is forever."""
-    return -1 if timeout is None else max(0, round(timeout * 1000))
+_TURN_MS = round(1000 * _TURN_S)
 
 
 class KeyValue:
@@ -46,16 +43,19 @@ class KeyValue:
         self._node = node
 
     def set(self, key: str, value: Union[bytes, str]) -> None:
-        data = value.encode() if isinstance(value, str) else bytes(value)
+        data = _arguments.data("value", value)
         with self._node as pointer:
-            call("millrace_kv_set", pointer, key.encode(), data, len(data))
+            call("millrace_kv_set", pointer, text("key", key), data, len(data))
 
     def get(self, key: str, timeout: Optional[float] = 0) -> bytes:
-        """Waits until the key exists, `timeout` seconds at most; None is forever, 0 does not wait. Raises
+        """Waits until the key exists, `timeout` seconds at most; None and infinity are forever, 0 does not wait. Raises
         NotFoundError, or DeadlineExceededError if it has waited."""
         value, size = c_void_p(), c_size_t()
         with self._node as pointer:
-            call("millrace_kv_get", pointer, key.encode(), _ms(timeout), byref(value), byref(size))
+            call(
+                "millrace_kv_get", pointer, text("key", key), milliseconds("timeout", timeout), byref(value),
+                byref(size),
+            )  # fmt: skip
         data = ctypes.string_at(value, size.value)
         library().millrace_free(value)
         return data
@@ -64,28 +64,28 @@ class KeyValue:
         """Adds to a counter that begins at 0, and returns its new value."""
         total = c_int64()
         with self._node as pointer:
-            call("millrace_kv_add", pointer, key.encode(), delta, byref(total))
+            call("millrace_kv_add", pointer, text("key", key), whole("delta", delta), byref(total))
         return total.value
 
     def delete(self, key: str) -> None:
         """Raises NotFoundError."""
         with self._node as pointer:
-            call("millrace_kv_delete", pointer, key.encode())
+            call("millrace_kv_delete", pointer, text("key", key))
 
 
 def _members(node: Handle) -> Tuple[Dict[str, Any], int]:
     """The members, and the number of the change that made them."""
-    text, epoch = c_void_p(), c_uint64()
+    spec, epoch = c_void_p(), c_uint64()
     with node as pointer:
-        call("millrace_node_cluster_spec", pointer, byref(text), byref(epoch))
-    return json.loads(_library.take_text(text)), epoch.value
+        call("millrace_node_cluster_spec", pointer, byref(spec), byref(epoch))
+    return json.loads(_library.take_text(spec)), epoch.value
 
 
 def _tell_changes(node: Handle, epoch: int, callback: Callable[[Dict[str, Any]], object]) -> None:
     while True:
         try:
             with node as pointer:
-                call("millrace_node_wait_for_epoch", pointer, epoch + 1, _ms(_TURN_S))
+                call("millrace_node_wait_for_epoch", pointer, epoch + 1, _TURN_MS)
             spec, epoch = _members(node)
         except DeadlineExceededError:
             continue
@@ -142,10 +142,10 @@ class Node:
     def feed(
         self,
         batch: int = 64,
-        mode: str = "train",
+        mode: Mode = "train",
         queue: str = _defaults.QUEUE,
         columns: Optional[Columns] = None,
-        equal: Optional[str] = None,
+        equal: Optional[Equal] = None,
     ) -> Feed:
         """The rows that the cluster feeds to this node, `batch` at a time. `mode` is "train", or "inference",
         where every row gets one result (Feed.results). `columns` are the names that are wanted, or a mapping
@@ -161,22 +161,25 @@ class Node:
     def metric(self, name: str, step: int, value: float) -> None:
         """Tells the driver and whoever watches. Never blocks; what cannot be sent is dropped."""
         with self._handle as pointer:
-            library().millrace_report_metric(pointer, name.encode(), step, float(value))
+            library().millrace_report_metric(
+                pointer, text("name", name), whole("step", step), number("value", value)
+            )
 
     def barrier(self, name: str, timeout: Optional[float] = 600) -> None:
-        """Waits until every fed node has come. Raises DeadlineExceededError naming who did not, AbortedError
-        if a node has ended."""
+        """Waits until every fed node has come, `timeout` seconds at most; None and infinity are forever. Raises
+        DeadlineExceededError naming who did not, AbortedError if a node has ended."""
         with self._handle as pointer:
-            call("millrace_barrier", pointer, name.encode(), _ms(timeout))
+            call("millrace_barrier", pointer, text("name", name), milliseconds("timeout", timeout))
 
     def wait_for_stop(self, timeout: Optional[float] = None) -> bool:
-        """Whether the cluster has asked this node to end: waits for that, `timeout` seconds at most; None is
-        forever. A ps or an evaluator ends then; feeds end by themselves."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        """Whether the cluster has asked this node to end: waits for that, `timeout` seconds at most; None and
+        infinity are forever. A ps or an evaluator ends then; feeds end by themselves."""
+        wait_ms = milliseconds("timeout", timeout)
+        deadline = None if wait_ms < 0 else time.monotonic() + wait_ms / 1000
         while True:
             left = _TURN_S if deadline is None else min(_TURN_S, max(0.0, deadline - time.monotonic()))
             with self._handle as pointer:
-                if library().millrace_node_wait_for_stop(pointer, _ms(left)):
+                if library().millrace_node_wait_for_stop(pointer, round(1000 * left)):
                     return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -198,10 +201,10 @@ class Node:
 
     def absolute_path(self, path: "Union[str, os.PathLike[str]]") -> str:
         """What `path` means in the cluster's default file system."""
-        text = c_void_p()
+        absolute = c_void_p()
         with self._handle as pointer:
-            call("millrace_node_absolute_path", pointer, os.fspath(path).encode(), byref(text))
-        return _library.take_text(text)
+            call("millrace_node_absolute_path", pointer, os.fspath(path).encode(), byref(absolute))
+        return _library.take_text(absolute)
 
     def port_fd(self) -> int:
         """The inherited socket of the reserved port, bound and not listening; -1 where there is none."""
@@ -225,20 +228,24 @@ class Node:
         """Claims so many free ones, or those of these ids; returns the new UUIDs. CUDA reads
         CUDA_VISIBLE_DEVICES once: set it before its first call. Raises ResourceExhaustedError, naming who
         holds the others."""
-        ids = [] if isinstance(gpus, int) else [each.encode() for each in gpus]
-        if not isinstance(gpus, int) and not ids:
-            raise InvalidArgumentError("INVALID_ARGUMENT", "claim_gpus([]) names no GPU")
+        ids: List[bytes] = []
+        number_of = 0
+        if isinstance(gpus, Iterable) and not isinstance(gpus, str):
+            ids = [text("a GPU", each) for each in gpus]
+            if not ids:
+                raise InvalidArgumentError("INVALID_ARGUMENT", "claim_gpus([]) names no GPU")
+        else:
+            number_of = whole("gpus", gpus)
         found = Strings(ctypes.sizeof(Strings))
         with self._handle as pointer:
             call(
-                "millrace_node_claim_gpus", pointer, 0 if ids else gpus, (c_char_p * len(ids))(*ids), len(ids),
-                byref(found),
-            )  # fmt: skip
+                "millrace_node_claim_gpus", pointer, number_of, (c_char_p * len(ids))(*ids), len(ids), byref(found)
+            )
         return _library.take_strings(found)
 
     def release_gpus(self, gpus: Sequence[str]) -> None:
         """Gives some back: nothing of this process may use them any more."""
-        ids = [each.encode() for each in gpus]
+        ids = [text("a GPU", each) for each in gpus]
         with self._handle as pointer:
             call("millrace_node_release_gpus", pointer, (c_char_p * len(ids))(*ids), len(ids))
 
@@ -252,8 +259,8 @@ class Node:
                 write(os.fsdecode(directory))
             except BaseException as why:  # it must not pass through C
                 raised.append(why)
-                text = f"{type(why).__name__}: {why}".encode("utf-8", "replace")
-                return int(library().millrace_error_set(error, _UNKNOWN, text))
+                what = f"{type(why).__name__}: {why}".encode("utf-8", "replace")
+                return int(library().millrace_error_set(error, _UNKNOWN, what))
             return 0
 
         try:

@@ -9,6 +9,7 @@ from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from millrace import _capsule, _driver_library
+from millrace._arguments import count
 from millrace._capsule import ArrowArrayStream
 from millrace._driver_library import OPEN_PARTITION, driver_library
 from millrace._library import ArrowArray, ArrowSchema, Handle, library
@@ -204,8 +205,8 @@ def _from_table(table: Any, num_partitions: int) -> Handle:
 
 def source_of(data: Any, num_partitions: Optional[int], default_partitions: int) -> Handle:
     """The library's source of whatever `train` and `inference` take."""
-    if num_partitions is not None and num_partitions < 1:
-        raise InvalidArgumentError("INVALID_ARGUMENT", f"num_partitions={num_partitions}; the least is 1")
+    if num_partitions is not None:
+        num_partitions = count("num_partitions", num_partitions)
     if _is_table(data):
         return _from_table(data, num_partitions or default_partitions)
     if isinstance(data, (str, bytes, os.PathLike)) or not isinstance(data, (Source, Iterable)):

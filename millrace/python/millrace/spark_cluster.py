@@ -10,6 +10,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union, overload
 
 from millrace import _defaults, _jvm
+from millrace._arguments import count
 from millrace._jvm import translated
 from millrace.cluster import Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
@@ -308,6 +309,7 @@ def start_on_spark(
 ) -> SparkCluster:
     """Cluster.run(spark, program, ...)."""
     given = spark_options(options)
+    num_executors = count("num_executors", num_executors)
     if not isinstance(program, NodeProgram):
         raise InvalidArgumentError(
             "INVALID_ARGUMENT",
