@@ -1,15 +1,13 @@
 """Python nodes, fed by real clusters."""
 
-import json
 import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import pyarrow as pa
-from testing_cluster import Cluster, restarts, rows, typed_rows
+from testing_cluster import Cluster, ids_of, restarts, rows, run_in_three_parts, typed_rows
 
 import millrace
 
@@ -80,27 +78,16 @@ class NodeTest(unittest.TestCase):
         with Cluster("members", nodes=2, failure=restarts(millrace.RestartPolicy(1, initial_backoff=0.01))) as cluster:
             cluster.shutdown()
 
-    def _check_each_row_was_read_once(self, lines, count):
-        ids = [i for line in lines if line.startswith("ids ") for i in json.loads(line[len("ids ") :])]
-        self.assertEqual(sorted(ids), list(range(count)))
-
     def test_a_run_that_is_stopped_goes_on_in_other_processes_with_the_rows_that_are_left(self):
-        parts = [rows(0, 20), rows(20, 10), rows(30, 70)]
-        lines = []
-        with tempfile.TemporaryDirectory() as folder:
-            for batches in ("3", "2", "-1"):
-                with Cluster("goes_on", nodes=2, arguments=[batches, folder]) as cluster:
-                    result = cluster.train(*parts)
-                    cluster.shutdown()
-                lines += cluster.lines
-        self._check_each_row_was_read_once(lines, 100)
+        lines, result = run_in_three_parts("goes_on", rows(0, 20), rows(20, 10), rows(30, 70))
+        self.assertEqual(ids_of(lines), list(range(100)))
         self.assertEqual(result.rows, 100)  # those that were left out are among them
 
     def test_a_program_that_is_started_again_goes_on_with_the_rows_after_its_checkpoint(self):
         with Cluster("dies", failure=restarts(millrace.RestartPolicy(1, initial_backoff=0.01))) as cluster:
             cluster.train(rows(0, 15), rows(15, 40))
             cluster.shutdown()
-        self._check_each_row_was_read_once(cluster.lines, 55)
+        self.assertEqual(ids_of(cluster.lines), list(range(55)))
 
     def test_other_threads_run_while_a_feed_waits_for_rows(self):
         with Cluster("gil") as cluster:

@@ -144,6 +144,38 @@ def lifetimes(node):
     print("outlived", flush=True)
 
 
+def tensors_outlive(node):
+    """Tensors of PyTorch too, and what is made of them; they hold the memory, and may be written to."""
+    import torch
+
+    makers = {
+        "torch()": lambda batch: batch["image"].torch(),
+        "from_dlpack()": lambda batch: torch.from_dlpack(batch["image"]),
+        "view": lambda batch: batch["image"].torch()[1:].view(-1),
+    }
+    feed = node.feed(batch=4)
+    held, expected = {}, {}
+    for how, make in makers.items():  # each of a partition, which is one piece of memory, of its own
+        batch = feed.next(4)
+        held[how] = make(batch)
+        memory = batch["image"].numpy()
+        assert memory.ctypes.data <= held[how].data_ptr() < memory.ctypes.data + memory.nbytes, how  # no copy
+        expected[how] = held[how].clone()
+    held["torch()"] += 1
+    expected["torch()"] += 1
+    feed.terminate()
+    feed.close()
+    del batch, memory, feed
+    node.close()
+    del node
+    gc.collect()
+    junk = [torch.full((1 << 17,), -1.0) for _ in range(64)]  # takes the place of what was freed
+    for how, made in held.items():
+        assert torch.equal(made, expected[how]), how
+    del junk
+    print("outlived", flush=True)
+
+
 def raises(kind, part, act):
     try:
         act()
@@ -293,20 +325,45 @@ def members(node):
     node.kv.set("heard", "")
 
 
+def _load_states(feed, folder):
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name)) as file:
+            feed.load_state_dict(json.load(file))
+
+
+def _save_state(node, feed, folder):
+    with open(os.path.join(folder, f"{node.cluster_id}-{node.rank}"), "w") as file:
+        json.dump(feed.state_dict(), file)
+
+
 def goes_on(node):
     """After the states that are in the folder argv[3], reads argv[2] batches (-1: all) and leaves its own state
     there."""
     folder, limit = sys.argv[3], int(sys.argv[2])
     feed = node.feed(batch=7)
-    for name in os.listdir(folder):
-        with open(os.path.join(folder, name)) as file:
-            feed.load_state_dict(json.load(file))
+    _load_states(feed, folder)
     node.barrier("loaded")
     for batch in feed if limit < 0 else itertools.islice(feed, limit):
         print("ids", json.dumps(batch["id"].to_pylist()), flush=True)
-    with open(os.path.join(folder, f"{node.cluster_id}-{node.rank}"), "w") as file:
-        json.dump(feed.state_dict(), file)
-    raises(millrace.FailedPreconditionError, "before the first", lambda: feed.load_state_dict(feed.state_dict()))
+    _save_state(node, feed, folder)
+    if feed.state_dict()["rows"]:  # the other node may have been faster
+        raises(millrace.FailedPreconditionError, "before the first", lambda: feed.load_state_dict(feed.state_dict()))
+    feed.terminate()
+
+
+def loads_and_goes_on(node):
+    """The same by a DataLoader of PyTorch."""
+    from torch.utils.data import DataLoader
+
+    folder, limit = sys.argv[3], int(sys.argv[2])
+    feed = node.feed(batch=7)
+    data = feed.torch()
+    _load_states(data, folder)
+    node.barrier("loaded")
+    loader = DataLoader(data, batch_size=None)
+    for batch in loader if limit < 0 else itertools.islice(loader, limit):
+        print("ids", json.dumps(batch["id"].tolist()), flush=True)
+    _save_state(node, data, folder)
     feed.terminate()
 
 
@@ -493,7 +550,7 @@ def leaves(node):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "lifetimes":
-        lifetimes(millrace.Node())  # which it closes itself
+    if sys.argv[1] in ("lifetimes", "tensors_outlive"):
+        globals()[sys.argv[1]](millrace.Node())  # which it closes itself
     else:
         millrace.run_node(globals()[sys.argv[1]])

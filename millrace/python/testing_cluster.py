@@ -2,8 +2,10 @@
 
 import collections
 import datetime
+import json
 import os
 import sys
+import tempfile
 import threading
 
 import pyarrow as pa
@@ -79,6 +81,24 @@ class Cluster(Heard):
 
     def __exit__(self, *_):
         self._cluster.close()
+
+
+def ids_of(lines):
+    """Those that programs say they read, sorted."""
+    return sorted(i for line in lines if line.startswith("ids ") for i in json.loads(line[len("ids ") :]))
+
+
+def run_in_three_parts(program, *parts):
+    """The lines of two nodes of `program` that are stopped after three and after two batches and go on in new
+    processes, and what came of the last call."""
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for batches in ("3", "2", "-1"):
+            with Cluster(program, nodes=2, arguments=[batches, folder]) as cluster:
+                result = cluster.train(*parts)
+                cluster.shutdown()
+            lines += cluster.lines
+    return lines, result
 
 
 def rows(first, count):

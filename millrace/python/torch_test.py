@@ -3,7 +3,8 @@
 import importlib.util
 import unittest
 
-from testing_cluster import Cluster, rows, typed_rows
+import pyarrow as pa
+from testing_cluster import Cluster, ids_of, rows, run_in_three_parts, typed_rows
 
 import millrace
 
@@ -40,6 +41,19 @@ class TorchTest(unittest.TestCase):
 
     def test_a_data_loader_with_new_processes_as_workers_has_every_row_once(self):
         self._check_loader("2", "spawn")
+
+    def test_a_run_that_is_stopped_goes_on_through_a_data_loader_with_the_rows_that_are_left(self):
+        lines, result = run_in_three_parts("loads_and_goes_on", rows(0, 20), rows(20, 10), rows(30, 70))
+        self.assertEqual(ids_of(lines), list(range(100)))
+        self.assertEqual(result.rows, 100)
+
+    def test_a_tensor_outlives_batch_feed_and_node(self):
+        # Large enough to be overwritten by what is allocated after it is freed.
+        image = pa.FixedSizeListArray.from_arrays(pa.array([float(i) for i in range(4 << 15)], pa.float32()), 1 << 15)
+        with Cluster("tensors_outlive") as cluster:
+            cluster.train(*[pa.table({"image": image}) for _ in range(3)])
+            cluster.shutdown()
+        self.assertIn("outlived", cluster.lines)
 
     def test_what_a_worker_of_a_data_loader_raised_is_the_error_of_the_cluster(self):
         with Cluster("fails_in_a_loader") as cluster:
