@@ -233,6 +233,17 @@ class ClusterTest(unittest.TestCase):
         with self.assertRaisesRegex(millrace.InvalidArgumentError, "max_restarts"):
             run(Heard(), _PROGRAM, failure=restarts(millrace.RestartPolicy(-1)))
 
+    def test_the_address_of_tensorboard_is_known(self):
+        board = millrace.Sidecar("tensorboard", "python3", ["-m", "http.server", "--bind", "{host}", "{port}"])
+        with run(Heard(), _PROGRAM, args=["double"], node=millrace.NodeOptions(sidecars=[board])) as cluster:
+            deadline = time.monotonic() + PATIENCE_S
+            while not cluster.tensorboard_url:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            self.assertRegex(cluster.tensorboard_url, r"^http://127\.0\.0\.1:\d+")
+        with run(Heard(), _PROGRAM, args=["double"]) as cluster:
+            self.assertEqual(cluster.tensorboard_url, "")
+
     def test_a_plain_mistake_is_a_type_error_that_says_what_there_is(self):
         cases = [
             ({"nodes_per_executor": 1}, "on this machine has no option 'nodes_per_executor'; it has agents, args"),
@@ -297,17 +308,57 @@ class ClusterTest(unittest.TestCase):
                 cluster.shutdown(**limits)
             self.assertEqual([node.state for node in cluster.cluster_info], ["finished"])
 
+    def _start_driver(self, code, stderr, **env):
+        """A process of its own, that ends by itself."""
+        code = "import sys; sys.path[:0] = sys.argv[1:]; from testing_cluster import Heard, run\n" + code
+        command = [sys.executable, "-s", "-B", "-c", code, os.path.dirname(_PROGRAM)]
+        return subprocess.Popen(
+            command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+
+    def _run_driver(self, code):
+        """What it writes to stdout and stderr."""
+        driver = self._start_driver(code, subprocess.PIPE)
+        out, err = driver.communicate()
+        self.assertEqual(driver.returncode, 0, err)
+        return out, err
+
+    def _run_driver_on_terminal(self, code):
+        """What it shows there."""
+        mine, terminal = os.openpty()
+        driver = self._start_driver(code, terminal, TERM="xterm")
+        os.close(terminal)
+        shown = b""
+        try:
+            while part := os.read(mine, 1 << 16):
+                shown += part
+        except OSError:
+            pass  # nobody has it open any more
+        os.close(mine)
+        driver.communicate()
+        self.assertEqual(driver.returncode, 0, shown)
+        return shown.decode()
+
+    def test_progress_is_shown_on_stderr_if_that_is_a_terminal_or_it_is_asked_for(self):
+        def code(progress):
+            return (
+                f"with run(Heard(), {_PROGRAM!r}, args=['double'], progress={progress}) as cluster:\n"
+                "    cluster.train({'id': list(range(101))}, end_of_feed=True)\n"
+            )
+
+        shown = r"1 node: 1 running(.|\n)*101 rows, .* rows/s, 4 of 4 partitions"
+        self.assertRegex(self._run_driver(code(True))[1], shown)
+        self.assertEqual(self._run_driver(code(None))[1], "")
+        self.assertRegex(self._run_driver_on_terminal(code(None)), shown)
+        self.assertEqual(self._run_driver_on_terminal(code(False)), "")
+
     def test_a_driver_that_just_ends_leaves_no_node(self):
-        code = (
-            "import sys; sys.path[:0] = sys.argv[1:]; from testing_cluster import Heard, run\n"
+        out, err = self._run_driver(
             f"cluster = run(Heard(), {_PROGRAM!r}, 2, args=['stay'])\n"
             "print(*[node.pid for node in cluster.cluster_info])"
         )
-        folder = os.path.dirname(_PROGRAM)
-        command = [sys.executable, "-s", "-B", "-c", code, folder]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
-        pids = [int(pid) for pid in ended.stdout.split()]
+        self.assertEqual(err, "")
+        pids = [int(pid) for pid in out.split()]
         self.assertEqual(len(pids), 2)
         deadline = time.monotonic() + PATIENCE_S
         while any(os.path.exists(f"/proc/{pid}") for pid in pids):

@@ -2,9 +2,11 @@
 
 import os
 import pickle
+import secrets
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import pyarrow as pa
 from testing_cluster import Cluster, ids_of, restarts, rows, run_in_three_parts, typed_rows
@@ -165,6 +167,23 @@ class NodeTest(unittest.TestCase):
                 cluster.inference(rows(0, 4))
             with self.assertRaisesRegex(millrace.MillraceError, "worker:0"):
                 cluster.shutdown()
+
+    def test_gpus_are_claimed_and_given_back(self):
+        # Of a host of this test's own: claims are known to everybody on this one.
+        uuids = [f"GPU-{i}-{secrets.token_hex(8)}" for i in range(2)]
+        script = os.path.join(os.environ["TEST_TMPDIR"], "gpus")
+        with open(script, "w") as file:
+            file.write("driver 550\nnvml 12\n")
+            file.writelines(f"gpu {i} uuid={uuid} total=1000 mig_mode=0\n" for i, uuid in enumerate(uuids))
+        nvml = {
+            "FAKE_NVML_SCRIPT": script,
+            "MILLRACE_GPU_HELPER": os.path.abspath("core/gpu/millrace-gpu"),
+            "MILLRACE_NVML_LIBRARY": os.path.abspath("testing/fake_nvml/libfake_nvml.so"),
+        }
+        with unittest.mock.patch.dict(os.environ, nvml):
+            with Cluster("claims", arguments=uuids, node=millrace.NodeOptions(gpus_per_node=1)) as cluster:
+                cluster.shutdown()
+        self.assertIn("claimed", cluster.lines)
 
     def test_a_model_appears_at_once_or_not_at_all(self):
         path = os.path.join(os.environ["TEST_TMPDIR"], "model")

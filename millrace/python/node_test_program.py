@@ -454,6 +454,19 @@ def closes(node):
     assert ends[0].num_rows == 4
 
 
+def claims(node):
+    """GPUs: one from the start, and another that it claims, by number and by id; argv[2:] are those of the host."""
+    first, second = sys.argv[2:]
+    assert node.gpus == [first] and os.environ["CUDA_VISIBLE_DEVICES"] == first, node.gpus
+    assert node.claim_gpus(1) == [second] and node.gpus == [first, second], node.gpus
+    raises(millrace.ResourceExhaustedError, node.name, lambda: node.claim_gpus(1))
+    node.release_gpus([second])
+    assert node.gpus == [first] and node.claim_gpus([second]) == [second], node.gpus
+    raises(millrace.NotFoundError, "GPU-none", lambda: node.release_gpus(["GPU-none"]))
+    raises(TypeError, f"gpus is {second!r}, of type str: it must be int", lambda: node.claim_gpus(second))
+    print("claimed", flush=True)
+
+
 def export(node):
     path = sys.argv[2]
 
