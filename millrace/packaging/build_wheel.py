@@ -129,10 +129,15 @@ def _write(path, data):
     path.write_bytes(data)
 
 
+def _description(readme):
+    """README.md where its neighbours are not: of a link to one of them its text remains."""
+    return re.sub(r"\[([^]]*)\]\((?!#|https?:)[^)]*\)", r"\1", readme)
+
+
 def _write_info(folder, version, readme):
     info = folder / f"millrace-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(_METADATA.format(version=version, readme=readme), encoding="utf-8")
+    (info / "METADATA").write_text(_METADATA.format(version=version, readme=_description(readme)), encoding="utf-8")
     (info / "WHEEL").write_text(_WHEEL, encoding="utf-8")
     (info / "entry_points.txt").write_text(_ENTRY_POINTS, encoding="utf-8")
     return info

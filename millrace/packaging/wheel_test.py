@@ -218,6 +218,15 @@ class ContentTest(unittest.TestCase):
         ):  # fmt: skip
             self.assertIn("millrace/" + name, self.names)
 
+    def test_its_description_links_to_nothing_that_is_not_there(self):
+        (metadata,) = glob.glob(os.path.join(self.folder, "millrace-*.dist-info/METADATA"))
+        with open(metadata, encoding="utf-8") as file:
+            description = file.read().partition("\n\n")[2]
+        self.assertIn("without the wheel, a node needs `libmillrace.so`", description.lower())
+        self.assertIn("(millrace/c)", description)
+        targets = re.findall(r"\[[^]]*\]\(([^)]*)\)", description)
+        self.assertEqual([target for target in targets if not target.startswith(("#", "https:"))], [])
+
     def test_what_it_needs_comes_with_it_or_is_everywhere(self):
         brought = glob.glob(os.path.join(self.folder, "millrace.libs", "*"))
         self.assertTrue(brought)
