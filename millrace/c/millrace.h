@@ -296,7 +296,8 @@ MILLRACE_API void millrace_feed_close(millrace_feed* feed);
 
 // The next `rows` rows, at least 1. Asking says that the rows of the batch before have been used:
 // they are acknowledged, and not fed again should this program die. Blocks until the rows are
-// there; fewer come only at the end of a Train call, or in inference at the end of a partition.
+// there; fewer come only at the end of a Train call, or in inference at the end of a partition: its
+// rows are to be answered before more are asked for, or its feeder gets FAILED_PRECONDITION.
 // *batch is NULL when no more will come: the driver has ended the feed, or the node was asked to
 // stop. Free it with millrace_batch_free(). NOT_FOUND: the data has no column that the options
 // name; FAILED_PRECONDITION: the queue is read in the other mode by now; RESOURCE_EXHAUSTED: a
