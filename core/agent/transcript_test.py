@@ -131,22 +131,28 @@ def step(line, peers, names):
 # A ps and a worker that run, and a gateway, before the page's first line.
 BEFORE_THE_PAGE = """
 start coordinator driver
-driver> {"id": 1, "method": "start", "params": {"num_executors": 2, "num_ps": 1, "program": "PROGRAM", "args": ["sum"], "input_mode": "FEED"}}
-driver< {"id": 1, "result": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "tokens": {"agent": "<token>"}, "roles": ["ps:0", "worker:0"]}}
+driver> {"id": 1, "method": "start", "params": {"num_executors": 2, "num_ps": 1, "program": "PROGRAM", "args": \
+["sum"], "input_mode": "FEED"}}
+driver< {"id": 1, "result": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "tokens": \
+{"agent": "<token>"}, "roles": ["ps:0", "worker:0"]}}
 start agent ps
-ps> {"id": 1, "method": "start", "params": {"executor_id": 0, "coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+ps> {"id": 1, "method": "start", "params": {"executor_id": 0, "coordinator": {"address": "<address>", "ca_pem": \
+"<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
 start agent worker
-worker> {"id": 1, "method": "start", "params": {"executor_id": 1, "coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+worker> {"id": 1, "method": "start", "params": {"executor_id": 1, "coordinator": {"address": "<address>", "ca_pem": \
+"<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
 driver> {"id": 90, "method": "wait_fed_endpoints", "params": {"timeout_ms": 120000}}
 driver< {"id": 90, "result": {}}
 start gateway
-gateway> {"id": 1, "method": "start", "params": {"coordinator": {"address": "<address>", "ca_pem": "<ca>", "identity_pem": "<identity>", "token": "<token>"}}}
+gateway> {"id": 1, "method": "start", "params": {"coordinator": {"address": "<address>", "ca_pem": "<ca>", \
+"identity_pem": "<identity>", "token": "<token>"}}}
 gateway< {"id": 1, "result": {}}
 """
 # What the ledger says after its last line.
 AFTER_THE_PAGE = """
 driver> {"id": 91, "method": "feed_summary", "params": {"feed": "f1"}}
-driver< {"id": 91, "result": {"feeds": [{"feed": "f1", "partitions": 1, "done": 1, "rows_received": 2, "rows_acked": 2, "exactly_once": true, "closed": true}]}}
+driver< {"id": 91, "result": {"feeds": [{"feed": "f1", "partitions": 1, "done": 1, "rows_received": 2, "rows_acked": \
+2, "exactly_once": true, "closed": true}]}}
 """
 # The page's values that are others each time.
 OTHERS_EACH_TIME = {"5b0c9e1f22d3a4b6": "<nonce>", "ipc://@millrace-0c2d": "<ipc>", "...": "<any>"}

@@ -42,7 +42,7 @@ import org.apache.spark.sql.types.DataTypes;
  */
 final class RecoveryChecks extends LossChecks {
   private static final long ROWS = 4_000;
-  /** A second of it is the restart's delay, the rest the start of an agent and its node: 0.1 s, ten times that at most. */
+  /** A second is the restart's delay, the rest the start of an agent and its node: 0.1 s, ten times that at most. */
   private static final long MAX_NODE_MILLIS = 6_000;
   /** After an executor's first task: the others of a job that find no node, then the job that starts one. */
   private static final long MAX_EXECUTOR_MILLIS = 12_000;
