@@ -88,7 +88,7 @@ public final class NodeOptions {
       return this;
     }
 
-    /** Default file system of the nodes' AbsolutePath. Default: that of Spark's Hadoop configuration. */
+    /** File system of the nodes' AbsolutePath where a path names none. Default: that of Spark's Hadoop settings. */
     public Builder defaultFs(String value) {
       defaultFs = Objects.requireNonNull(value);
       return this;
