@@ -260,10 +260,7 @@ std::optional<std::string> FeederNodes::ClaimLowest(const std::map<std::string, 
         return std::pair(a.second, nodes_[a.first].active) <
                std::pair(b.second, nodes_[b.first].active);
       });
-  Node& node = nodes_[lowest->first];
-  if (node.active > 0) return std::nullopt;
-  ++node.active;
-  ++node.assigned;
+  if (!Claim(lowest->first)) return std::nullopt;
   return lowest->first;
 }
 
@@ -307,6 +304,19 @@ void FeederNodes::AcquireAgain(const std::string& node) {
   MutexLock lock(&mu_);
   ++nodes_[node].active;
   ++nodes_[node].assigned;
+}
+
+bool FeederNodes::ClaimAgain(const std::string& node) {
+  MutexLock lock(&mu_);
+  return Claim(node);
+}
+
+bool FeederNodes::Claim(const std::string& name) {
+  Node& node = nodes_[name];
+  if (node.active > 0) return false;
+  ++node.active;
+  ++node.assigned;
+  return true;
 }
 
 void FeederNodes::Release(const std::string& node, bool outstanding) {

@@ -94,6 +94,8 @@ class FeederNodes {
 
   // As Acquire(), for the node of a Recovery.
   void AcquireAgain(const std::string& node);
+  // The same before the Recovery, if the node has no partition under way; false otherwise.
+  [[nodiscard]] bool ClaimAgain(const std::string& node);
 
   // The partition is received (`outstanding`: not yet acknowledged), or over.
   void Release(const std::string& node, bool outstanding = false);
@@ -143,6 +145,8 @@ class FeederNodes {
   std::optional<std::string> ChooseByPace(By by, std::optional<double> rows,
                                           const std::set<std::string>& tried)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // False if it has a partition under way.
+  bool Claim(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   NodeLoad LoadOf(const Node& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // `rows`: what is to be done; otherwise a usual partition.
   absl::StatusOr<std::optional<FeedTarget>> Acquire(By by, std::optional<double> rows);

@@ -97,6 +97,10 @@ TEST(FeederNodesTest, TheLowestNodeIsClaimedAndNoOtherWhileItIsBusy) {
   nodes.Release("worker:0");
   EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 6}, {"worker:1", 5}}), std::nullopt);
   EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 6}, {"worker:1", 7}}), "worker:0");
+  EXPECT_FALSE(nodes.ClaimAgain("worker:0"));
+  nodes.Release("worker:0");
+  EXPECT_TRUE(nodes.ClaimAgain("worker:0"));
+  EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 6}, {"worker:1", 7}}), std::nullopt);
 }
 
 TEST(FeederNodesTest, AClaimOfANodeThatHasFinishedIsGivenBack) {

@@ -178,7 +178,6 @@ void TrainJob::Fail(const absl::Status& status) {
     for (const auto& [session, work] : feeding_) open.push_back(session);
     for (const WorkPtr& work : outstanding_) open.push_back(work->session);
     work_cv_.SignalAll();
-    level_cv_.SignalAll();
   }
   nodes_.Cancel(status);
   CancelReading();
@@ -202,7 +201,6 @@ void TrainJob::EndTerminated() {
     tally_.terminated = true;
     over_ = true;
     work_cv_.SignalAll();
-    level_cv_.SignalAll();
   }
   CancelReading();
   signal_->Raise();
@@ -254,31 +252,40 @@ void TrainJob::FeedLoop() {
 
 TrainJob::WorkPtr TrainJob::TakeWork() {
   MutexLock lock(&mu_);
-  while (true) {
-    if (over_) return nullptr;
-    WorkPtr work;
-    if (in_hand_ == max_in_hand_) {  // this thread was deposed once, and another one has its place
-      work_cv_.Wait(&mu_);
-      continue;
+  while (!over_) {
+    // Not if this thread was deposed once, and another one has its place.
+    WorkPtr work = in_hand_ < max_in_hand_ ? NextWork() : nullptr;
+    if (work != nullptr) {
+      ++in_hand_;
+      reading_.insert(work->rows.cancel());
+      return work;
     }
-    if (!again_.empty()) {
-      work = std::move(again_.front());
-      again_.pop_front();
-    } else if (next_epoch_ < options_.num_epochs) {
-      work = std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
-                                    &keep_);
-      if (++next_partition_ == source_->num_partitions()) {
-        next_partition_ = 0;
-        ++next_epoch_;
-      }
-    } else {
-      work_cv_.Wait(&mu_);  // for over_ or a partition to be fed again; Watch() has the deadline
-      continue;
+    work_cv_.Wait(&mu_);  // Watch() has the deadline
+  }
+  return nullptr;
+}
+
+// What is to be fed again goes first. If ranks are equal it goes to its own rank, and waits until
+// that one has nothing under way, while this thread feeds the others: a rank takes no more than its
+// budget before the others have rows too.
+TrainJob::WorkPtr TrainJob::NextWork() {
+  for (auto it = again_.begin(); it != again_.end(); ++it) {
+    if (equal_) {
+      if (!nodes_.ClaimAgain((*it)->session->target().node)) continue;
+      (*it)->claimed = true;
     }
-    ++in_hand_;
-    reading_.insert(work->rows.cancel());
+    WorkPtr work = std::move(*it);
+    again_.erase(it);
     return work;
   }
+  if (next_epoch_ == options_.num_epochs) return nullptr;
+  auto work = std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
+                                     &keep_);
+  if (++next_partition_ == source_->num_partitions()) {
+    next_partition_ = 0;
+    ++next_epoch_;
+  }
+  return work;
 }
 
 // Feeds `work` until a node has received all of it or another thread has taken it over (then it is
@@ -317,7 +324,7 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
     // At no time are its rows missing in Levels().
     MutexLock lock(&mu_);
     feeding_.erase(session);
-    level_cv_.SignalAll();
+    work_cv_.SignalAll();
     if (settles) {
       --in_hand_;
       outstanding_.push_back(std::move(work));
@@ -325,6 +332,11 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
     }
     if (failed) return status;
     Count(*work);
+    if (equal_) {  // it waits its turn: see NextWork()
+      --in_hand_;
+      again_.push_back(std::move(work));
+      return absl::OkStatus();
+    }
   }
 }
 
@@ -334,7 +346,6 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
   const bool equal = CheckEqual();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
   PrepareRefeed(work, recovery);
-  if (equal && recovery.where == Recovery::Where::kNewAttempt) LevelAnew();
   if (recovery.where == Recovery::Where::kElsewhere) {
     if (equal) return std::optional<FeedTarget>();  // without it the others cannot go on
     const SessionState state = work.session->state();
@@ -344,7 +355,7 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
   if (recovery.where == Recovery::Where::kSameAttempt && work.breaks > kMaxBreaks) {
     return work.session->state().status;
   }
-  nodes_.AcquireAgain(recovery.target.node);
+  if (!std::exchange(work.claimed, false)) nodes_.AcquireAgain(recovery.target.node);
   return std::optional<FeedTarget>(std::move(recovery.target));
 }
 
@@ -373,7 +384,7 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::LevelTarget() {
   {
     MutexLock lock(&mu_);
     while (!over_ && !(node = nodes_.ClaimLowest(Levels())).has_value()) {
-      level_cv_.WaitWithTimeout(&mu_, kLookAgain);
+      work_cv_.WaitWithTimeout(&mu_, kLookAgain);
     }
     if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
   }
@@ -382,27 +393,23 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::LevelTarget() {
 
 std::map<std::string, int64_t> TrainJob::Levels() {
   std::map<std::string, int64_t> levels;
-  for (const std::string& name : nodes_.names()) levels[name] = -used_before_[name];
-  for (const auto& [node, rows] : tally_.rows_by_node) levels[node] += rows;
-  const auto add = [&levels](const FeedSession& session) {
-    levels[session.target().node] += session.state().sent_rows - session.options().first_row;
-  };
-  for (const auto& [session, work] : feeding_) add(*session);
-  for (const WorkPtr& work : outstanding_) add(*work->session);
-  return levels;
-}
-
-// A node that was started again begins without rows; the others have used some, and hold others.
-void TrainJob::LevelAnew() {
-  MutexLock lock(&mu_);
-  used_before_ = {};
-  for (const auto& [node, rows] : tally_.rows_by_node) used_before_[node] += rows;
-  const auto add = [this](const FeedSession& session) {
+  for (const std::string& name : nodes_.names()) levels[name] = 0;
+  if (!restarted_) {
+    for (const auto& [node, rows] : tally_.rows_by_node) levels[node] = rows;
+  }
+  const auto add = [this, &levels](const FeedSession& session) {
     mu_.AssertHeld();
-    used_before_[session.target().node] += session.state().acked_rows - session.options().first_row;
+    const SessionState state = session.state();
+    const int64_t first = restarted_ ? state.acked_rows : session.options().first_row;
+    levels[session.target().node] += state.sent_rows - first;
   };
   for (const auto& [session, work] : feeding_) add(*session);
   for (const WorkPtr& work : outstanding_) add(*work->session);
+  for (const WorkPtr& work : again_) {  // its node will have all of it
+    const SessionState state = work->session->state();
+    levels[work->session->target().node] += state.end_row.value_or(state.sent_rows);
+  }
+  return levels;
 }
 
 void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
@@ -450,6 +457,9 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, const WorkP
       feed_id_ = absl::StrCat(options_.feed_id, ".", ++round_);
     }
     options.feed_id = feed_id_;
+    std::string& process = processes_[target.node];
+    if (!process.empty() && process != target.nonce) restarted_ = true;
+    process = target.nonce;
   }
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeedSession> session,
                             feeder_->OpenSession(target, options));
@@ -556,7 +566,7 @@ void TrainJob::CollectOutstanding() {
         done.push_back(std::move(*it));
       } else {
         again_.push_back(std::move(*it));
-        work_cv_.Signal();
+        work_cv_.SignalAll();
       }
       it = outstanding_.erase(it);
     }
@@ -605,7 +615,7 @@ void TrainJob::Balance(bool equal) {
   if (equal) {
     // One that has no session would keep the others waiting while every thread waits for those.
     StartThreads(nodes_.size()).IgnoreError();  // there is one
-    level_cv_.SignalAll();
+    work_cv_.SignalAll();
     return;
   }
   if (!all_given || nodes_.size() < 2) return;
@@ -669,9 +679,8 @@ void TrainJob::TakeOverWaiting() {
       } else {
         Count(*work);
         again_.push_back(work);
-        work_cv_.Signal();
       }
-      level_cv_.SignalAll();
+      work_cv_.SignalAll();
       it = feeding_.erase(it);
     }
   }

@@ -23,8 +23,9 @@
 //
 // Where programs read so that all nodes get equally many batches (docs/feed_protocol.md, section
 // 11), a partition goes to the node that was given the fewest rows, which has no other one under
-// way, and stays there. So nodes differ by the rows of one partition at most. A node that stops
-// reading ends the call, since the others cannot go on without it.
+// way, and stays there. So nodes differ by the rows of one partition at most. What a node is to be
+// fed again waits in the same way, without a thread. A node that stops reading ends the call, since
+// the others cannot go on without it.
 //
 // What happens when a session ends before its time:
 //
@@ -161,6 +162,7 @@ class TrainJob {
     int64_t first_row = 0;                 // where the next session begins
     std::shared_ptr<FeedSession> session;  // the last one
     int breaks = 0;  // lost connections in a row without a row acknowledged in between
+    bool claimed = false;            // its node counts it as under way: see NextWork()
     std::optional<RefedRows> refed;  // to be counted when the next session begins
     absl::Duration reported;         // steady time of the last report
   };
@@ -170,15 +172,17 @@ class TrainJob {
   // Feeding threads.
   void FeedLoop();
   WorkPtr TakeWork();
+  // nullptr if there is none now.
+  WorkPtr NextWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
   // What a node gets that was not fed anywhere yet.
   absl::StatusOr<std::optional<FeedTarget>> FirstTarget();
   // The node that was given the fewest rows, as soon as it has no partition under way.
   absl::StatusOr<std::optional<FeedTarget>> LevelTarget();
-  // Rows that each node has had since LevelAnew(), or holds.
+  // Rows that each node has had, holds, or will be fed again. Once a node was started again, which
+  // begins without rows, only those that are not acknowledged: what they wait for shows in these.
   std::map<std::string, int64_t> Levels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void LevelAnew();
   // Those that are missing to feed `count` partitions at a time, or as many as before.
   absl::Status StartThreads(int count);
   absl::StatusOr<bool> OpenSession(const FeedTarget& target, const WorkPtr& work);
@@ -220,7 +224,7 @@ class TrainJob {
   const std::shared_ptr<ChangeSignal> signal_ = std::make_shared<ChangeSignal>();  // wakes Watch()
 
   Mutex mu_;
-  CondVar work_cv_;
+  CondVar work_cv_;  // there may be work for a thread, or a node for its work
   // Fresh work: the next (epoch, partition).
   int64_t next_epoch_ ABSL_GUARDED_BY(mu_) = 0;
   int next_partition_ ABSL_GUARDED_BY(mu_) = 0;
@@ -232,8 +236,8 @@ class TrainJob {
   // Works in hand, by their sessions.
   std::map<std::shared_ptr<FeedSession>, WorkPtr> feeding_ ABSL_GUARDED_BY(mu_);
   bool equal_ ABSL_GUARDED_BY(mu_) = false;                          // what CheckEqual() said
-  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);  // rows, at LevelAnew()
-  CondVar level_cv_;                                                 // levels have changed
+  std::map<std::string, std::string> processes_ ABSL_GUARDED_BY(mu_);  // last nonces, by node
+  bool restarted_ ABSL_GUARDED_BY(mu_) = false;                        // some node was started again
   // Of the works that feeding threads hold or, once deposed, held.
   std::multiset<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);
   std::string feed_id_ ABSL_GUARDED_BY(mu_);

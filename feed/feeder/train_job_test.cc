@@ -141,6 +141,43 @@ TEST_F(TrainJobTest, TheNodeWithTheFewestRowsGetsTheNextPartition) {
   EXPECT_NE(last, many);
 }
 
+// Of equal feeds. A rank takes no more than its budget before the others have rows too.
+TEST_F(TrainJobTest, WhatARankIsFedAgainDoesNotKeepTheOthersWaiting) {
+  FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
+  FakeFeedNode& other = AddNode("worker:1", FakeFeedNode::ReadAll());
+  directory_.SetEqual();
+  std::atomic<bool> waits = true;
+  const FakeFeedNode::Script waiting = [&waits, read = FakeFeedNode::ReadAll()](
+                                           FakeFeedNode::Session& s, FrameType type) {
+    if (!waits) return read(s, type);
+    if (type == FrameType::kOpen) s.Credit(1, 0);
+  };
+  const auto opened = [](const std::vector<FakeFeedNode::Event>& events) {
+    return std::count_if(events.begin(), events.end(),
+                         [](const auto& event) { return event.type == FrameType::kOpen; });
+  };
+  Thread restart;
+  int received = 0;
+  observer_.on_partition = [&](const PartitionProgress& report) {
+    if (report.state != PartitionProgress::State::kReceived || report.node != "worker:0") return;
+    if (++received != 3) return;
+    directory_.SetState("worker:0", State::kRestarting);
+    old.Kill();
+    const auto before = opened(other.events());
+    restart = Thread("restart", [&, before] {
+      FakeFeedNode& again = AddNode("worker:0", waiting, "new");
+      EXPECT_TRUE(other.WaitFor([&](const auto& events) { return opened(events) > before + 2; }));
+      waits = false;
+      again.Post([](FakeFeedNode::Session& s) { s.CreditAll(); });
+    });
+  };
+  const absl::StatusOr<TrainTally> result = Run(IdSource(16, 10), Options());
+  restart.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->refed_rows(), 30);
+  EXPECT_EQ(result->rows(), 160);
+}
+
 TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
   const MemorySource source = IdSource(1, 1);
   EXPECT_THAT(Run(source, Options()),
