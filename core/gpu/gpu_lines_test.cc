@@ -1,9 +1,13 @@
 #include "core/gpu/gpu_lines.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,6 +52,35 @@ TEST(GpuLineTest, ASampleHasWhatWasSaidAndNothingElse) {
   EXPECT_EQ(instance.index, 2);
   EXPECT_THAT(instance.gpu_instance, Optional(1));
   EXPECT_EQ(instance.utilization_percent, std::nullopt);
+}
+
+// What millrace-gpu wrote beside a matrix product on an H200, driver 580.159.04.
+TEST(GpuLineTest, ARealGpuSaysAllThatIsAskedFor) {
+  const absl::StatusOr<std::string> recorded = ReadFile("core/gpu/testdata/h200.jsonl");
+  ASSERT_THAT(recorded, IsOk());
+  const std::vector<std::string> lines =
+      absl::StrSplit(absl::StripSuffix(*recorded, "\n"), '\n');
+  ASSERT_THAT(lines, SizeIs(2));
+  const auto ready = ParseGpuLine(lines[0]);
+  ASSERT_THAT(ready, IsOk());
+  EXPECT_EQ(ready->snapshot.driver_version, "580.159.04");
+  const auto sample = ParseGpuLine(lines[1]);
+  ASSERT_THAT(sample, IsOk());
+  ASSERT_THAT(sample->snapshot.gpus, SizeIs(1));
+  const GpuReading& gpu = sample->snapshot.gpus[0];
+  EXPECT_EQ(gpu.name, "NVIDIA H200");
+  EXPECT_TRUE(IsGpuId(gpu.uuid)) << gpu.uuid;
+  EXPECT_THAT(gpu.utilization_percent, Optional(100.0));
+  EXPECT_THAT(gpu.memory_total_bytes, Optional(150754820096u));
+  EXPECT_THAT(gpu.power_watts, Optional(testing::DoubleNear(690.592, 1e-9)));
+  EXPECT_THAT(gpu.throttle_reasons, Optional(ElementsAre("sw_power_cap")));
+  EXPECT_THAT(gpu.mig_mode, Optional(false));
+  EXPECT_THAT(gpu.tensor_active_percent, Optional(93.64));
+  EXPECT_THAT(gpu.pcie_rx_bytes_per_second, Optional(testing::Gt(0)));
+  EXPECT_THAT(gpu.xid_count, Optional(0u));
+  ASSERT_THAT(gpu.processes, Optional(SizeIs(1)));
+  EXPECT_THAT((*gpu.processes)[0].memory_bytes, Optional(916455424u));
+  EXPECT_EQ(gpu.error, "");
 }
 
 TEST(GpuLineTest, ReadyStuckAndErrorSayWhatTheySay) {
@@ -124,6 +157,23 @@ TEST(NvidiaSmiTest, ColumnsWithoutAValueAreUnknown) {
   EXPECT_EQ(snapshot->gpus[1].power_watts, std::nullopt);
   EXPECT_THAT(snapshot->gpus[1].memory_used_bytes, Optional(0u));
   EXPECT_EQ(snapshot->gpus[1].mig_mode, std::nullopt);
+}
+
+// At the same moment.
+TEST(NvidiaSmiTest, ARealGpuSaysAllThatIsAskedFor) {
+  const auto snapshot = ParseNvidiaSmi(
+      "0, GPU-8ea7011e-d019-bd04-0d31-2e9190b1706f, NVIDIA H200, 00000000:00:06.0, 580.159.04, "
+      "100, 23, 883, 143771, 693.82, 700.00, 62, 1470, 3201, 1980, 5, 16, Disabled\n",
+      absl::FromUnixSeconds(5));
+  ASSERT_THAT(snapshot, IsOk());
+  EXPECT_EQ(snapshot->driver_version, "580.159.04");
+  ASSERT_THAT(snapshot->gpus, SizeIs(1));
+  const GpuReading& gpu = snapshot->gpus[0];
+  EXPECT_EQ(gpu.name, "NVIDIA H200");
+  EXPECT_THAT(gpu.utilization_percent, Optional(100.0));
+  EXPECT_THAT(gpu.memory_used_bytes, Optional(883u << 20));
+  EXPECT_THAT(gpu.power_watts, Optional(693.82));
+  EXPECT_THAT(gpu.mig_mode, Optional(false));
 }
 
 TEST(NvidiaSmiTest, AnErrorTextIsQuoted) {
