@@ -64,6 +64,16 @@ class RecordedTest(unittest.TestCase):
         self.assertIn("worker:2 failed first (killed by SIGKILL", model["verdict"]["failure"]["text"])
         self.assertEqual(model["link"]["state"], "ended")
 
+    def test_two_ranks_on_a_real_gpu(self):
+        """An H200: fed faster than two ranks compute, then by a slow source."""
+        path = os.path.join(TESTDATA, "gpu.mrec")
+        busy, starved = (dump(path, after)["verdict"]["gpus"]["text"] for after in ("35s", "53s"))
+        self.assertRegex(busy, "^GPUs busy: 9[0-9]% on average")
+        self.assertRegex(starved, "^GPUs idle 5[0-9]%: starved; the source gives 1[0-9]{2} MB/s")
+        model = self.check("gpu")
+        self.assertEqual([gpu["name"] for gpu in model["gpus"]], ["NVIDIA H200"])
+        self.assertTrue(model["verdict"]["start"]["text"].startswith("Ended. 2 of 2 nodes finished"))
+
     def test_a_slot_that_never_comes_is_named(self):
         model = self.check("missing-slot")
         self.assertIn(

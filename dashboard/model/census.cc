@@ -101,6 +101,7 @@ void CensusTaker::CountNode(const DashboardModel& model, const NodeState& node) 
   }
   if (Known(node.bytes_lately.mean)) census_.bytes_lately += node.bytes_lately.mean;
   const float full = node.backpressured_lately.mean;
+  census_.least_full_by = Known(full) ? std::min(census_.least_full_by, full) : 0;
   if (Known(full) && full > census_.fullest_by) {
     census_.fullest_by = full;
     census_.fullest = id;

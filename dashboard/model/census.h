@@ -56,6 +56,7 @@ struct Census {
   float most_starved_by = 0;
   int fullest = -1;  // holds back its feeders most
   float fullest_by = 0;
+  float least_full_by = 1;  // of all others too
   double rows_lately = 0;   // per second
   double bytes_lately = 0;  // per second
   int richest = -1;         // receives most rows

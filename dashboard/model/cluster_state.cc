@@ -6,7 +6,8 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr double kLatelySeconds = 30;
+// As long as what the status bar compares with the half minute before.
+constexpr double kLatelySeconds = 8;
 
 }  // namespace
 

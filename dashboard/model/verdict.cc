@@ -268,6 +268,14 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
                         FormatFraction(feed.richest_share), " of the rows and ",
                         Plural(feed.waiting, "node waits", "nodes wait"));
   }
+  // All alike: none of them is the slow one.
+  if (feed.fed > 1 && feed.fullest_by > Census::kHeldUp &&
+      2 * feed.least_full_by >= feed.fullest_by) {
+    sentence->jump = To(Panel::kFeed);
+    return absl::StrCat("the programs are slow, not the feed; the queues of all ",
+                        FormatCount(feed.fed), " nodes are full up to ",
+                        FormatFraction(feed.fullest_by), " of the time");
+  }
   if (feed.fullest >= 0 && feed.fullest_by > Census::kHeldUp) {
     sentence->jump = To(Panel::kFeed, feed.fullest);
     std::string why =

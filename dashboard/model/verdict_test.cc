@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -82,6 +83,31 @@ class VerdictTest : public testing::Test {
     model_.Advance(now);
     model_.Settle();
     return MakeVerdict(model_);
+  }
+
+  // What is said of an idle GPU where the queue of each worker is full for this share of the time.
+  VerdictSentence GpusIfFull(const std::vector<double>& shares) {
+    watch_.add_feeds()->set_feed_id("f");
+    for (size_t i = 0; i < shares.size(); ++i) {
+      AddWorker(v1::SLOT_STATE_RUNNING, 1);
+      v1::WatchUpdate::Node* node = watch_.add_nodes();
+      node->set_executor_id(static_cast<int>(i));
+      node->mutable_sample()->add_queues()->set_queue("input");
+    }
+    v1::GpuSample* const gpu = watch_.mutable_nodes(0)->mutable_sample()->add_gpus();
+    gpu->set_uuid("GPU-0");
+    gpu->set_utilization_percent(10);
+    Verdict verdict;
+    for (const int second : {2, 3}) {
+      for (v1::WatchUpdate::Node& node : *watch_.mutable_nodes()) {
+        *node.mutable_received() = TimeToProto(kStart + absl::Seconds(second));
+        *node.mutable_sample()->mutable_time() = node.received();
+        node.mutable_sample()->mutable_queues(0)->set_full_us(
+            static_cast<uint64_t>(1e6 * (second - 2) * shares[node.executor_id()]));
+      }
+      verdict = At(second);
+    }
+    return verdict.gpus;
   }
 
   v1::WatchUpdate watch_;
@@ -196,6 +222,19 @@ TEST_F(VerdictTest, SaysWhyGpusAreIdleAndThatOthersAreUnknown) {
   verdict = At(4);
   EXPECT_THAT(verdict.gpus.text, HasSubstr("the nodes read their own data (InputMode DIRECT)"));
   EXPECT_EQ(verdict.gpus.jump.panel, Panel::kGpus);
+}
+
+TEST_F(VerdictTest, BlamesNoNodeWhereAllAreSlow) {
+  EXPECT_EQ(GpusIfFull({0.6, 0.5, 0.55}).text,
+            "GPUs idle 90%: the programs are slow, not the feed; the queues of all 3 nodes are "
+            "full up to 60% of the time.");
+}
+
+TEST_F(VerdictTest, BlamesTheNodeThatIsSlowerThanTheOthers) {
+  const VerdictSentence gpus = GpusIfFull({0.1, 0.6, 0.5});
+  EXPECT_EQ(gpus.text,
+            "GPUs idle 90%: backpressure; worker:1 is slow, its queue is full 60% of the time.");
+  EXPECT_EQ(gpus.jump.selection.node, 1);
 }
 
 TEST_F(VerdictTest, IsGoodAboutBusyGpus) {

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{
             "slow-source", 8, 60,
             "Running. All 8 slots ready 1.1 s after start.\n"
-            "GPUs idle 67%: starved; the source gives 58.6 MB/s and node chief:0 waits 64% of its "
+            "GPUs idle 67%: starved; the source gives 58.3 MB/s and node chief:0 waits 64% of its "
             "time.\n"
             "No failures.\n"},
         Golden{"slow-node", 8, 60,
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                "No failures.\n"},
         Golden{"idle", 8, 120,
                "Running. All 8 slots ready 1.1 s after start.\n"
-               "GPUs idle 97%: no feed is open.\n"
+               "GPUs idle 100%: no feed is open.\n"
                "No failures.\n"},
         Golden{"huge", 10000, 12,
                "Running. All 10,000 slots ready 1.1 s after start.\n"

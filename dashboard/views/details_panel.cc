@@ -346,10 +346,15 @@ void DetailsPanel::Gpu(const ViewContext& context, int index, Commands* commands
     Fact(theme, "bus", gpu.pci_bus_id);
     Fact(theme, "read from", absl::StrCat(gpu.source, ", ", FormatAge(gpu.time, model.now())));
     for (const GpuState::Process& process : gpu.processes) {
-      Fact(theme, "process",
-           absl::StrCat(process.pid, Known(process.memory_bytes)
-                                         ? absl::StrCat("  ", FormatBytes(process.memory_bytes))
-                                         : ""));
+      std::string fact = absl::StrCat(process.pid);
+      for (const int id : model.hosts()[static_cast<size_t>(gpu.host)].nodes) {
+        const NodeState& node = model.nodes()[static_cast<size_t>(id)];
+        if (node.pid == process.pid) absl::StrAppend(&fact, "  ", node.name);
+      }
+      if (Known(process.memory_bytes)) {
+        absl::StrAppend(&fact, "  ", FormatBytes(process.memory_bytes));
+      }
+      Fact(theme, "process", fact);
     }
     EndFacts();
   }

@@ -184,7 +184,7 @@ void VerdictPanel::Hosts(const ViewContext& context, Commands* commands) {
       std::string facts =
           host.nodes.size() == 1 ? "1 node" : absl::StrCat(host.nodes.size(), " nodes");
       if (!host.gpus.empty()) {
-        absl::StrAppend(&facts, " · ", host.gpus.size(), " GPUs");
+        absl::StrAppend(&facts, " · ", host.gpus.size(), host.gpus.size() == 1 ? " GPU" : " GPUs");
       } else if (!host.gpus_unknown.empty()) {
         absl::StrAppend(&facts, " · GPUs ?");
       }
