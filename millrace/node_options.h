@@ -53,7 +53,7 @@ struct FeedOptions {
   // Feeders on a node's host write rows into memory of the node, where the system lets them;
   // otherwise rows go through sockets, as they do to other hosts (docs/feed_protocol.md, section
   // 10).
-  bool shared_memory = false;
+  bool shared_memory = true;
 };
 
 // What becomes of nodes that fail, and how long one may take to end (docs/failures.md).

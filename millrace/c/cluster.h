@@ -173,7 +173,7 @@ typedef struct millrace_cluster_feed_options {
   const char* port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
   int64_t budget_bytes;    // what one node may hold of the feed. 0: 256 MiB
   int32_t curve_only;      // 1: nodes of this host are fed over CURVE too. Slower
-  // 1: this process writes rows into memory of nodes of its host, where the system lets it; 0, or
+  // 0 or 1: this process writes rows into memory of nodes of its host, where the system lets it;
   // -1: rows go through sockets.
   int64_t shared_memory;
   int64_t reserved[3];

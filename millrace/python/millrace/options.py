@@ -147,7 +147,7 @@ class FeedOptions(_Options):
     port_range: Optional[str] = None  # "9000-9100": where nodes are fed; default: any
     budget_bytes: Optional[int] = None  # what one node may hold of the feed; default: 256 MiB
     curve_only: Optional[bool] = None  # feed nodes of this host over CURVE too; default: False
-    shared_memory: Optional[bool] = None  # feeders write rows into memory of nodes of their host; default: False
+    shared_memory: Optional[bool] = None  # feeders write rows into memory of nodes of their host; default: True
 
 
 @dataclasses.dataclass(frozen=True)

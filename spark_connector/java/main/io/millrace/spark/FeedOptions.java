@@ -72,7 +72,7 @@ public final class FeedOptions {
 
     /**
      * An executor writes rows into the memory of a node of its host, where the system lets it, instead of sending them
-     * through a socket. Default: false.
+     * through a socket. Default: true.
      */
     public Builder sharedMemory(boolean value) {
       sharedMemory = value;

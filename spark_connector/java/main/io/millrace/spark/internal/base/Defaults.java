@@ -24,7 +24,7 @@ public final class Defaults {
   // FeedOptions and FailureOptions.
   public static final List<String> QUEUES = Collections.unmodifiableList(Arrays.asList("input", "output", "error"));
   public static final long BUDGET_BYTES = 256L << 20;
-  public static final boolean SHARED_MEMORY = false;
+  public static final boolean SHARED_MEMORY = true;
   public static final Duration STOP_GRACE = Duration.ofSeconds(5);
 
   private Defaults() {}

@@ -68,13 +68,13 @@ public final class HubFuzzTest {
     return frame.put((byte) flags).put((byte) body.length).put(body).array();
   }
 
-  /** The body of the next frame with these flags; others are passed over. */
+  /** The body of the next frame with these flags, however long; others are passed over. */
   private static byte[] hear(DataInputStream in, int flags) throws IOException {
     while (true) {
       int seen = in.readUnsignedByte();
       byte[] body = new byte[(seen & 2) != 0 ? (int) in.readLong() : in.readUnsignedByte()];
       in.readFully(body);
-      if (seen == flags) {
+      if ((seen & ~2) == flags) {
         return body;
       }
     }
