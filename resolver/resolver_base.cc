@@ -22,7 +22,7 @@ class FinishedWatch final : public MembershipWatch {};
 
 }  // namespace
 
-struct ResolverBase::Overrides {
+struct [[gnu::visibility("hidden")]] ResolverBase::Overrides {
   explicit Overrides(TaskProperties properties) : set(std::move(properties)) {}
   Mutex mu;
   TaskProperties set ABSL_GUARDED_BY(mu);

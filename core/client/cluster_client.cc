@@ -127,7 +127,7 @@ LogSource ToSource(v1::LogLines::Source source) {
 
 }  // namespace
 
-class ClusterClient::Impl {
+class [[gnu::visibility("hidden")]] ClusterClient::Impl {
  public:
   explicit Impl(std::unique_ptr<RawClusterClient> given) : raw(std::move(given)) {}
   const std::unique_ptr<RawClusterClient> raw;

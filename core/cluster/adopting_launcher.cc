@@ -65,7 +65,8 @@ void Note(const AdoptingLauncherOptions& options, const std::string& text) {
 
 }  // namespace
 
-class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
+class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
+    : public std::enable_shared_from_this<Board> {
  public:
   Board(const AdoptingLauncherOptions& options, const std::vector<AgentTicket>& tickets,
         Events events)
@@ -74,7 +75,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
   }
   ~Board() { Stop(absl::ZeroDuration()); }
 
-  absl::Status Start(ClusterResolver& resolver) {
+  absl::Status Start(ClusterResolver & resolver) {
     MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-adopter", [this] { Run(); }));
     MILLRACE_ASSIGN_OR_RETURN(watch_, resolver.Watch(
                                           [this](const MembershipUpdate& update) {
@@ -300,7 +301,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
   std::unique_ptr<MembershipWatch> watch_;  // of the caller's thread
 };
 
-struct AdoptingLauncher::State {
+struct [[gnu::visibility("hidden")]] AdoptingLauncher::State {
   Mutex mu;
   std::shared_ptr<Board> board ABSL_GUARDED_BY(mu);  // null while nothing is launched
 };

@@ -213,7 +213,7 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
 
 // ---- inference ----------------------------------------------------------------------------------
 
-class InferenceResult::Impl {
+class [[gnu::visibility("hidden")]] InferenceResult::Impl {
  public:
   Impl(Cluster::Impl* cluster, std::shared_ptr<PartitionedSource> source, InferenceOptions options)
       : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}

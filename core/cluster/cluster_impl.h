@@ -33,7 +33,7 @@
 
 namespace millrace {
 
-class Cluster::Impl : public CoordinatorObserver {
+class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
  public:
   Impl(Launcher& launcher, ClusterOptions options, std::vector<NodeRole> roles)
       : launcher_(launcher),

@@ -50,7 +50,7 @@ std::vector<std::string> AgentCandidates() {
 
 }  // namespace
 
-class LocalLauncher::Watch {
+class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
  public:
   Watch(std::string agent_path, Events events)
       : agent_path_(std::move(agent_path)),
@@ -207,7 +207,7 @@ class LocalLauncher::Watch {
   Thread thread_;
 };
 
-struct LocalLauncher::State {
+struct [[gnu::visibility("hidden")]] LocalLauncher::State {
   Mutex mu;
   std::shared_ptr<Watch> watch ABSL_GUARDED_BY(mu);  // null while nothing is launched
 };

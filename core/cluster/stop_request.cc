@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-class StopRequest::State {
+class [[gnu::visibility("hidden")]] StopRequest::State {
  public:
   void Request(absl::string_view reason, bool now);
   bool requested() const;

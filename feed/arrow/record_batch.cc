@@ -186,7 +186,7 @@ bool EqualColumns(const ColumnView& a, const ColumnView& b) {
 
 }  // namespace
 
-struct RecordBatch::Data {
+struct [[gnu::visibility("hidden")]] RecordBatch::Data {
   Schema schema;
   int64_t rows = 0;
   std::vector<ColumnData> columns;                  // one per column of `schema`

@@ -303,7 +303,7 @@ std::string DescribeTypes(const Field& before, const Field& now, absl::string_vi
 
 }  // namespace
 
-struct Schema::Data {
+struct [[gnu::visibility("hidden")]] Schema::Data {
   std::vector<Field> fields;
   absl::flat_hash_map<std::string, int> index;
   nanoarrow::UniqueSchema c_schema;

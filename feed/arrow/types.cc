@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-struct Type::Details {
+struct [[gnu::visibility("hidden")]] Type::Details {
   std::vector<Field> children;
   std::string time_zone;
 };

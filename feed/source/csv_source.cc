@@ -68,7 +68,7 @@ class Inference {
 
 }  // namespace
 
-struct CsvSource::Data {
+struct [[gnu::visibility("hidden")]] CsvSource::Data {
   std::vector<Input> inputs;
   CsvOptions options;
   std::vector<CsvColumn> columns;
@@ -249,7 +249,7 @@ class Indexer {
 }  // namespace
 
 // Reads rows [next_, end_).
-class CsvPartitionReader final : public RecordBatchReader {
+class [[gnu::visibility("hidden")]] CsvPartitionReader final : public RecordBatchReader {
  public:
   CsvPartitionReader(std::shared_ptr<const CsvSource::Data> data, int64_t first, int64_t end)
       : data_(std::move(data)), next_(first), end_(end), builder_(data_->schema, &data_->columns) {}

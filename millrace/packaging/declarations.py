@@ -1,7 +1,9 @@
-"""The functions that the headers of a library declare and that its sources define.
+"""The functions that the headers of a library declare and that its sources define, and the classes that they define.
 
     >>> functions("namespace millrace { class A { public: void F(int x); int g() { return 1; } }; }")
     {'millrace::A::F'}
+    >>> classes("namespace millrace { class A { public: struct B {}; class C; }; }")
+    {'millrace::A', 'millrace::A::B'}
 
 It reads this repository's style of headers, not all of C++: no macros that declare, no functions that return pointers
 to functions, and operators outside classes take const references only.
@@ -18,10 +20,21 @@ _NAME = re.compile(r"(operator(?:\(\)|[^\s\w(]+|\w+)|~?\b[A-Za-z_]\w*)\s*\(([^()
 _ACCESS = re.compile(r"^(?:\s*(?:public|protected|private)\s*:(?!:))+")
 
 
-def functions(text):
-    """Their names with namespaces and classes, and an operator of no class with what it takes, as nm -C writes it."""
+def functions(text, private=False):
+    """Their names with namespaces and classes, and an operator of no class with what it takes, as nm -C writes it;
+    those that only a class itself may call if `private` says so."""
+    return {name for name, is_class, is_private in _names(text) if not is_class and (private or not is_private)}
+
+
+def classes(text):
+    """The names of those that have a body, with namespaces and classes."""
+    return {name for name, is_class, _ in _names(text) if is_class}
+
+
+def _names(text):
+    """(name, whether it is that of a class, whether it is private) of all."""
     found = set()
-    scopes = []  # (what nm writes before names in it, whether it is a class, whether its members are for others)
+    scopes = []  # [what nm writes before names in it, whether it is a class, whether its members are for others]
     statement, parentheses, skipped = "", 0, 0
     for character in _NOISE.sub("", text):
         if skipped:
@@ -38,6 +51,8 @@ def functions(text):
                 kind, name = opened.groups()
                 scopes.append([(scopes[-1][0] if scopes else "") + name + "::", kind != "namespace",
                                kind != "class" and (not scopes or scopes[-1][2])])
+                if kind != "namespace":
+                    found.add((scopes[-1][0][:-2], True, False))
                 statement = ""
             else:
                 skipped = 1
@@ -46,8 +61,9 @@ def functions(text):
             statement = ""
         elif character == ";":
             statement = _access(statement, scopes)
-            if scopes and scopes[-1][2]:
-                found.update(_declared(statement, *scopes[-1][:2]))
+            if scopes:
+                scope, in_class, for_others = scopes[-1]
+                found.update((name, False, not for_others) for name in _declared(statement, scope, in_class))
             statement = ""
         else:
             statement += character

@@ -1,8 +1,8 @@
 """What libmillrace-node.so and libmillrace-cluster.so show: the names in *.symbols, and no other.
 
 Functions and data of their own; what the compiler makes anew in each program that needs it (inline functions,
-templates, vtables) depends on its flags and is not listed. Every function that their headers declare is among them.
-To accept a change: run this file with --write.
+templates, vtables) depends on its flags and is not listed. Every function that their headers declare is among them,
+and nothing that they do not declare is shown. To accept a change: run this file with --write.
 """
 
 import os
@@ -33,30 +33,44 @@ def output(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def symbols(name):
-    """Their names, each once, in order; without parameters but where the name is an operator of no class."""
-    found = set()
+def shown(name):
+    """Kind and name of each symbol; without parameters but where the name is an operator of no class."""
     for line in output("nm", "-DC", "--defined-only", library(name)).splitlines():
         kind, text = line.split(" ", 2)[1:]
-        if kind in "TDBR" and not text.startswith(("typeinfo", "vtable")):
+        if not text.startswith(("typeinfo", "vtable")):
             text = text.replace("[abi:cxx11]", "")
-            found.add(text if text.startswith("millrace::operator") else re.sub(r"(?<!operator)\(.*", "", text))
-    return sorted(found)
+            yield kind, text if text.startswith("millrace::operator") else re.sub(r"(?<!operator)\(.*", "", text)
 
 
-def declared(name):
-    """The functions that the headers of a library declare, those of millrace::internal aside: no program calls them."""
-    found, read, waiting = set(), set(), list(INCLUDED[name])
+def symbols(name):
+    """Those of the library's own, each once, in order."""
+    return sorted({text for kind, text in shown(name) if kind in "TDBR"})
+
+
+def headers(name):
+    """The texts of all headers of a library."""
+    texts, waiting = {}, list(INCLUDED[name])
     while waiting:
         header = waiting.pop()
-        if header in read:
-            continue
-        read.add(header)
-        with open(os.path.join(ROOT, header), encoding="utf-8") as file:
-            text = file.read()
-        waiting += re.findall(r'(?m)^#include "(millrace/.+)"$', text)
-        found |= {function for function in declarations.functions(text) if "::internal::" not in function}
-    return found
+        if header not in texts:
+            with open(os.path.join(ROOT, header), encoding="utf-8") as file:
+                texts[header] = file.read()
+            waiting += re.findall(r'(?m)^#include "(millrace/.+)"$', texts[header])
+    return texts.values()
+
+
+def declared(name, private=False):
+    """The functions that the headers of a library declare, those of millrace::internal aside: no program calls them."""
+    found = set().union(*(declarations.functions(text, private) for text in headers(name)))
+    return {function for function in found if "::internal::" not in function}
+
+
+def scope_of(symbol):
+    """The class or the namespace that it is a member of; before a function template nm writes what it returns."""
+    symbol = re.sub(r"::operator.*", "::operator", symbol)
+    while re.search(r"<[^<>]*>", symbol):
+        symbol = re.sub(r"<[^<>]*>", "", symbol)
+    return symbol.rpartition(" ")[2].rpartition("::")[0]
 
 
 def listed(name):
@@ -82,12 +96,32 @@ class SymbolsTest(unittest.TestCase):
             with self.subTest(library=name):
                 self.assertEqual(sorted(declared(name).difference(symbols(name))), [])
 
+    def test_they_show_nothing_else(self):
+        for name in INCLUDED:
+            with self.subTest(library=name):
+                self.assertEqual(sorted(set(symbols(name)).difference(declared(name, private=True))), [])
+
+    def test_what_compilers_make_anew_is_of_classes_that_their_headers_define(self):
+        for name in INCLUDED:
+            with self.subTest(library=name):
+                known = set().union({"millrace"}, *(declarations.classes(text) for text in headers(name)))
+                scopes = {scope_of(symbol) for _, symbol in shown(name)}
+                found = {scope for scope in scopes if scope.startswith("millrace") and scope not in known}
+                self.assertEqual(sorted(found), [], "a class that others do not see is [[gnu::visibility(\"hidden\")]]")
+
+    def test_scopes_are_found(self):
+        self.assertEqual(scope_of("millrace::Column::values"), "millrace::Column")
+        self.assertEqual(scope_of("millrace::ListColumn<std::vector<int> >::operator->"), "millrace::ListColumn")
+        self.assertEqual(scope_of("millrace::Cluster::Impl::~Impl"), "millrace::Cluster::Impl")
+        self.assertEqual(scope_of("millrace::TfConfig"), "millrace")
+        self.assertEqual(scope_of("millrace::Type const& std::forward<millrace::Type const&>"), "std")
+
     def test_every_public_header_belongs_to_a_library(self):
         with open(os.path.join(FOLDER, "public_headers.txt"), encoding="utf-8") as file:
             self.assertEqual(sorted(set(sum(INCLUDED.values(), OTHERS))), sorted(file.read().split()))
 
     def test_declarations_are_found(self):
-        self.assertEqual(declarations.functions("""
+        text = """
             #define MACRO(x) f(x);
             namespace millrace {
             enum class Kind { kOne, kTwo };
@@ -113,9 +147,13 @@ class SymbolsTest(unittest.TestCase):
              protected:
               int x(char c = '{');
              private:
+              struct Hidden;
               void Private();
             };
-            }"""), {
+            }"""
+        self.assertEqual(
+            declarations.functions(text),
+            {
                 "millrace::Free",
                 "millrace::Templates",
                 "millrace::Class::~Class",
@@ -124,7 +162,12 @@ class SymbolsTest(unittest.TestCase):
                 "millrace::operator==(millrace::Class const&, millrace::Class const&)",
                 "millrace::Class::Options::empty",
                 "millrace::Class::x",
-            })
+            },
+        )
+        self.assertEqual(
+            declarations.functions(text, private=True) - declarations.functions(text), {"millrace::Class::Private"}
+        )
+        self.assertEqual(declarations.classes(text), {"millrace::Class", "millrace::Class::Options"})
 
     def test_their_names_in_the_linker_have_a_version(self):
         for name in ("node", "cluster"):

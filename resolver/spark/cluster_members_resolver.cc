@@ -144,7 +144,7 @@ absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompletenes
                    " nodes; ", absl::StrJoin(missing, ", ")));
 }
 
-class ClusterMembersResolver::Impl {
+class [[gnu::visibility("hidden")]] ClusterMembersResolver::Impl {
  public:
   Impl(ClusterMembersResolverOptions options, std::unique_ptr<RawClusterClient> client)
       : options_(std::move(options)), client_(std::move(client)) {}

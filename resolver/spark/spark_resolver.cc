@@ -28,7 +28,7 @@ class WatchWithResolver final : public MembershipWatch {
 
 }  // namespace
 
-class SparkResolver::Impl {
+class [[gnu::visibility("hidden")]] SparkResolver::Impl {
  public:
   Impl(SparkResolverOptions options, std::vector<SparkJob> jobs,
        std::unique_ptr<SparkRestClient> spark)
