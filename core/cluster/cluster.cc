@@ -138,16 +138,16 @@ void Cluster::Impl::OnSlot(const SlotStatus& slot) {
   options_.observer.on_slot(slot);
 }
 
-void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource source,
-                          const std::vector<std::string>& lines, uint64_t dropped) {
+void Cluster::Impl::OnOutput(int, const NodeRole& role, LogSource source,
+                             const std::vector<std::string>& lines, uint64_t dropped) {
   if (!options_.observer.on_output) return;
   progress_.Clear();
   const std::string node = role.ToString();
   options_.observer.on_output({.node = node, .source = source, .lines = lines, .dropped = dropped});
 }
 
-void Cluster::Impl::OnOutput(int, const NodeRole& role, LogSource source, std::string bytes,
-                             const std::function<void()>& taken) {
+void Cluster::Impl::OnBytes(int, const NodeRole& role, LogSource source, std::string bytes,
+                            const std::function<void()>& taken) {
   progress_.Clear();
   options_.observer.on_bytes(role.ToString(), source, std::move(bytes), taken);
 }

@@ -35,7 +35,7 @@ namespace millrace {
 
 class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
  public:
-  Impl(Launcher& launcher, ClusterOptions options, std::vector<NodeRole> roles)
+  Impl(Launcher & launcher, ClusterOptions options, std::vector<NodeRole> roles)
       : launcher_(launcher),
         options_(std::move(options)),
         roles_(std::move(roles)),
@@ -65,10 +65,10 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
 
   // CoordinatorObserver.
   void OnSlot(const SlotStatus& slot) override;
-  void OnLog(int executor_id, const NodeRole& role, LogSource source,
-             const std::vector<std::string>& lines, uint64_t dropped) override;
-  void OnOutput(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
-                const std::function<void()>& taken) override;
+  void OnOutput(int executor_id, const NodeRole& role, LogSource source,
+                const std::vector<std::string>& lines, uint64_t dropped) override;
+  void OnBytes(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
+               const std::function<void()>& taken) override;
   void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
                 double value) override;
   void OnRelaunch(int executor_id) override;
@@ -84,7 +84,7 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
                                           const TrainOptions& options);
   // Waits for the nodes' feeds, then runs `run`, so that a failure, a shutdown or `stop` (may be
   // null) cancels it, and explains its error.
-  absl::Status RunCancellable(Cancel cancel, StopRequest* stop, absl::Duration feed_timeout,
+  absl::Status RunCancellable(Cancel cancel, StopRequest * stop, absl::Duration feed_timeout,
                               const std::function<absl::Status()>& run);
   void CancelJobs(const absl::Status& status);
   void OnStopRequest(const std::string& reason, bool now);

@@ -69,8 +69,8 @@ class RecordingObserver final : public CoordinatorObserver {
   void OnSlot(const SlotStatus& slot) override {
     Add(absl::StrCat("slot ", slot.role.ToString(), " ", SlotStateName(slot.state)));
   }
-  void OnLog(int executor_id, const NodeRole& role, LogSource source,
-             const std::vector<std::string>& lines, uint64_t dropped) override {
+  void OnOutput(int executor_id, const NodeRole& role, LogSource source,
+                const std::vector<std::string>& lines, uint64_t dropped) override {
     for (const std::string& line : lines) {
       Add(absl::StrCat("log ", role.ToString(), " ", source == LogSource::kStderr ? "err" : "out",
                        " ", line, " ", dropped));

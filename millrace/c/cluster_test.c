@@ -90,7 +90,7 @@ static void OnMetric(const char* node, const char* name, int64_t step, double va
   heard->rows += step;
 }
 
-static void OnLog(const char* node, const char* line, void* user_data) {
+static void OnOutput(const char* node, const char* line, void* user_data) {
   (void)node;
   Heard* heard = user_data;
   if (strcmp(line, heard->line) == 0) heard->said = 1;
@@ -117,7 +117,7 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .input_mode = MILLRACE_INPUT_FEED,
                                             .node = {.working_dir = getenv("TEST_TMPDIR")},
                                             .observer = {.user_data = heard,
-                                                         .on_output = OnLog,
+                                                         .on_output = OnOutput,
                                                          .on_metric = OnMetric,
                                                          .on_failure = OnFailure},
                                             .no_cluster_file = 1,
@@ -212,7 +212,7 @@ static void ARestartIsHeard(millrace_error* error) {
       .num_args = 1,
       .agent_path = g_agent,
       .failure = {.restart = {.max_restarts = 2, .initial_backoff_ms = 20}},
-      .observer = {.user_data = &heard, .on_output = OnLog, .on_restart = OnRestart},
+      .observer = {.user_data = &heard, .on_output = OnOutput, .on_restart = OnRestart},
       .no_cluster_file = 1,
       .progress = -1};
   millrace_cluster* cluster = NULL;

@@ -46,7 +46,7 @@ _MISSING = {
     ("json", "FeedOptions"): {"curve_only": _OF_FEEDERS},
     ("json", "ClusterOptions"): {
         "coordinator_port_range": "it is the coordinator's own port_range",
-        "observer": "events are lines; log_events and metric_events ask for them",
+        "observer": "events are lines; output_events and metric_events ask for them",
         "progress": _OF_THIS_PROCESS,
         "stop_request": "a request of its own",
     },
@@ -66,7 +66,7 @@ _MISSING = {
 _ADDED = {
     ("json", "ClusterOptions"): {
         **dict.fromkeys(("program", "shipped", "args", "env"), _OF_PROGRAMS),
-        **dict.fromkeys(("log_events", "metric_events"), "what the observer hears"),
+        **dict.fromkeys(("output_events", "metric_events"), "what the observer hears"),
         **dict.fromkeys(
             (
                 "cluster_id", "bind_address", "port", "port_range", "advertise_host",

@@ -139,7 +139,7 @@ void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
     parent_.Reply(id, start.status());
     return;
   }
-  log_events_ = start->log_events;
+  output_events_ = start->output_events;
   metric_events_ = start->metric_events;
   start->options.observer = this;
   starting_ = true;
@@ -278,10 +278,10 @@ void CoordinatorMode::OnSlot(const SlotStatus& slot) {
   PostEvent("slot", Ordered(SlotToJson(slot)), /*droppable=*/false);
 }
 
-void CoordinatorMode::OnLog(int executor_id, const NodeRole& role, LogSource source,
-                            const std::vector<std::string>& lines, uint64_t dropped) {
-  if (!log_events_) return;
-  PostEvent("log",
+void CoordinatorMode::OnOutput(int executor_id, const NodeRole& role, LogSource source,
+                               const std::vector<std::string>& lines, uint64_t dropped) {
+  if (!output_events_) return;
+  PostEvent("output",
             {{"executor_id", executor_id},
              {"node", role.ToString()},
              {"source", SourceName(source)},

@@ -51,8 +51,8 @@ class CoordinatorMode : private CoordinatorObserver {
 
   // CoordinatorObserver, on its thread.
   void OnSlot(const SlotStatus& slot) override;
-  void OnLog(int executor_id, const NodeRole& role, LogSource source,
-             const std::vector<std::string>& lines, uint64_t dropped) override;
+  void OnOutput(int executor_id, const NodeRole& role, LogSource source,
+                const std::vector<std::string>& lines, uint64_t dropped) override;
   void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
                 double value) override;
   void OnFailure(const absl::Status& status) override;
@@ -88,7 +88,7 @@ class CoordinatorMode : private CoordinatorObserver {
   const Options options_;
   ParentLink parent_;
   bool starting_ = false;
-  bool log_events_ = false;  // before the coordinator starts; then constant
+  bool output_events_ = false;  // before the coordinator starts; then constant
   bool metric_events_ = false;
   uint64_t dropped_events_ = 0;  // not told yet
   bool ending_ = false;

@@ -17,7 +17,7 @@ namespace millrace {
 struct CoordinatorStart {
   CoordinatorOptions options;  // without observer
   // Which events the parent wants besides `slot`, `failure` and `relaunch`.
-  bool log_events = false;
+  bool output_events = false;
   bool metric_events = false;
   // Whether dashboard and CLI find the cluster by itself (core/client/cluster_file.h).
   bool cluster_file = false;

@@ -225,7 +225,7 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
           for (size_t i = first; i < count; ++i) state_->table.NoteLog(*id, log.lines[i]);
         }
         if (log.from == LogSource::kStderr && log.attempt == attempt) state_->table.NoteStderr(*id);
-        state_->observer.PostLog(*id, state_->table.role(*id), log.from, log.lines, log.dropped);
+        state_->observer.PostOutput(*id, state_->table.role(*id), log.from, log.lines, log.dropped);
         break;
       case Case::kOutput:
         HandleOutput(*id, *message.mutable_output());
@@ -312,7 +312,7 @@ void AgentControl::HandleOutput(int executor_id, v1::OutputData& data) {
   const uint64_t size = end - output.received;
   output.received = end;
   output.ended = data.end();
-  state_->observer.PostOutput(
+  state_->observer.PostBytes(
       executor_id, state_->table.role(executor_id),
       data.source() == v1::LogLines::SOURCE_STDERR ? LogSource::kStderr : LogSource::kStdout,
       std::move(bytes), [gate = output_gate_, key, size] {

@@ -40,7 +40,8 @@ struct ProgramOptions {
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
 // every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
 // included (they only delay later calls). The queue to the observer is bounded: when it is full,
-// log lines and metrics are dropped and counted, slots and failures never.
+// lines and metrics are dropped and counted, slots and failures never. The calls have the names of
+// the functions of ClusterObserver (millrace/cluster_options.h), which a driver passes them on to.
 class CoordinatorObserver {
  public:
   virtual ~CoordinatorObserver() = default;
@@ -48,13 +49,13 @@ class CoordinatorObserver {
   // A slot changed: `slot` is how it is now.
   virtual void OnSlot(const SlotStatus& /*slot*/) {}
   // `dropped` lines were lost before these, here or at the agent.
-  virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
-                     const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
+  virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                        const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
   // With output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
   // empty at the end of its attempt. Nothing of it is dropped. `taken` is to be called once, from
   // any thread, when there is room for more; it may be called after the coordinator is gone.
-  virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
-                        std::string /*bytes*/, const std::function<void()>& taken) {
+  virtual void OnBytes(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                       std::string /*bytes*/, const std::function<void()>& taken) {
     taken();
   }
   virtual void OnMetric(int /*executor_id*/, const NodeRole& /*role*/, absl::string_view /*name*/,
@@ -89,7 +90,7 @@ struct CoordinatorOptions {
   NodeOptions node;
   FeedOptions feed;
   FailureOptions failure;
-  // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
+  // Everything that nodes write comes to CoordinatorObserver::OnBytes too, at most so much of each
   // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
   int64_t output_window_bytes = 0;
 

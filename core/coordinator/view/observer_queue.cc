@@ -52,8 +52,8 @@ void ObserverQueue::PostRestart(NodeRestart restart) {
         false});
 }
 
-void ObserverQueue::PostLog(int executor_id, const NodeRole& role, LogSource source,
-                            std::vector<std::string> lines, uint64_t dropped) {
+void ObserverQueue::PostOutput(int executor_id, const NodeRole& role, LogSource source,
+                               std::vector<std::string> lines, uint64_t dropped) {
   if (observer_ == nullptr) return;
   MutexLock lock(&mu_);
   if (droppable_ >= kMaxDroppable) {
@@ -66,18 +66,18 @@ void ObserverQueue::PostLog(int executor_id, const NodeRole& role, LogSource sou
   }
   Push({[executor_id, role, source, lines = std::move(lines),
          dropped](CoordinatorObserver& observer) {
-          observer.OnLog(executor_id, role, source, lines, dropped);
+          observer.OnOutput(executor_id, role, source, lines, dropped);
         },
         true});
 }
 
-void ObserverQueue::PostOutput(int executor_id, const NodeRole& role, LogSource source,
-                               std::string bytes, std::function<void()> taken) {
+void ObserverQueue::PostBytes(int executor_id, const NodeRole& role, LogSource source,
+                              std::string bytes, std::function<void()> taken) {
   if (observer_ == nullptr) return;
   MutexLock lock(&mu_);
   Push({[executor_id, role, source, bytes = std::move(bytes),
          taken = std::move(taken)](CoordinatorObserver& observer) mutable {
-          observer.OnOutput(executor_id, role, source, std::move(bytes), taken);
+          observer.OnBytes(executor_id, role, source, std::move(bytes), taken);
         },
         false});
 }

@@ -31,7 +31,7 @@ namespace millrace {
 // so the posts may be made with a lock held.
 class ObserverQueue {
  public:
-  // Log messages and metrics that wait at most; beyond, they are dropped (lines are counted).
+  // Calls of OnOutput and OnMetric that wait at most; beyond, they are dropped (lines are counted).
   static constexpr size_t kMaxDroppable = 10000;
 
   explicit ObserverQueue(CoordinatorObserver* observer);  // not owned
@@ -42,10 +42,10 @@ class ObserverQueue {
   void PostStopRequest(absl::Status status, bool now);
   void PostRelaunch(int executor_id);
   void PostRestart(NodeRestart restart);
-  void PostLog(int executor_id, const NodeRole& role, LogSource source,
-               std::vector<std::string> lines, uint64_t dropped);
-  void PostOutput(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
-                  std::function<void()> taken);
+  void PostOutput(int executor_id, const NodeRole& role, LogSource source,
+                  std::vector<std::string> lines, uint64_t dropped);
+  void PostBytes(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
+                 std::function<void()> taken);
   void PostMetric(int executor_id, const NodeRole& role, std::string name, int64_t step,
                   double value);
 

@@ -136,7 +136,7 @@ public final class CoordinatorProcess implements AutoCloseable {
       case "relaunch":
         onRelaunch.accept((int) members.integer("executor_id"));
         break;
-      case "log":
+      case "output":
       case "metric":
         if (observations != null) {
           observations.take(event, members);

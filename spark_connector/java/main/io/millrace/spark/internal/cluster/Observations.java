@@ -35,9 +35,9 @@ final class Observations implements AutoCloseable {
     thread.start();
   }
 
-  /** An event "log" or "metric". */
+  /** An event "output" or "metric". */
   void take(String event, JsonObject members) throws BadInputException {
-    if (event.equals("log")) {
+    if (event.equals("output")) {
       takeOutput(members);
     } else {
       takeMetric(members);

@@ -152,7 +152,7 @@ public final class ClusterRun {
         .and("node", OptionParams.of(options.node()).and("default_fs", defaultFs))
         .and("feed", OptionParams.of(options.feed()))
         .and("failure", OptionParams.of(options.failure()))
-        .and("log_events", options.observer() != null)
+        .and("output_events", options.observer() != null)
         .and("metric_events", options.observer() != null)
         .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
         .and("advertise_host", host)

@@ -37,10 +37,10 @@ public final class ObservationsTest {
     }
   }
 
-  private static void log(Observations to, String node, String source, String line, int dropped)
+  private static void output(Observations to, String node, String source, String line, int dropped)
       throws BadInputException {
     to.take(
-        "log",
+        "output",
         Json.parseObject(
             "{\"executor_id\":0,\"node\":\"" + node + "\",\"source\":\"" + source + "\",\"lines\":[\"" + line
                 + "\"],\"dropped\":" + dropped + "}",
@@ -59,12 +59,12 @@ public final class ObservationsTest {
   public void tellsOutputAndMetricsInTheirOrder() throws Exception {
     Recorder recorder = new Recorder();
     Observations observations = new Observations(recorder);
-    log(observations, "chief:0", "stdout", "hello", 0);
+    output(observations, "chief:0", "stdout", "hello", 0);
     metric(observations, "0.5");
-    log(observations, "worker:0", "stderr", "oh", 3);
+    output(observations, "worker:0", "stderr", "oh", 3);
     metric(observations, "2");
     metric(observations, "null");
-    log(observations, "worker:0", "agent", "it ended", 0);
+    output(observations, "worker:0", "agent", "it ended", 0);
     FakeAgent.await("all of it", () -> recorder.heard.size() == 6);
     assertEquals(
         Arrays.asList(
@@ -99,16 +99,16 @@ public final class ObservationsTest {
                 dropped.addAndGet(output.dropped());
               }
             });
-    log(observations, "worker:0", "stdout", "first", 0);
+    output(observations, "worker:0", "stdout", "first", 0);
     begun.await();
     for (int i = 0; i < 1024 + 10; ++i) {
-      log(observations, "worker:0", "stdout", "line", 1);
+      output(observations, "worker:0", "stdout", "line", 1);
     }
     go.countDown();
     FakeAgent.await("what has room", () -> lines.get() == 1025);
     assertEquals(1024, dropped.get());
-    log(observations, "worker:1", "stdout", "of another node", 0);
-    log(observations, "worker:0", "stdout", "last", 0);
+    output(observations, "worker:1", "stdout", "of another node", 0);
+    output(observations, "worker:0", "stdout", "last", 0);
     FakeAgent.await("the last two", () -> lines.get() == 1027);
     assertEquals("ten batches of one line that came after one that was lost", 1024 + 20, dropped.get());
     observations.close();
@@ -125,7 +125,7 @@ public final class ObservationsTest {
         };
     Observations observations = new Observations(recorder);
     metric(observations, "1");
-    log(observations, "worker:0", "stdout", "still here", 0);
+    output(observations, "worker:0", "stdout", "still here", 0);
     FakeAgent.await("the line after it", () -> recorder.heard.size() == 1);
     observations.close();
   }
@@ -135,7 +135,7 @@ public final class ObservationsTest {
     Recorder recorder = new Recorder();
     Observations observations = new Observations(recorder);
     for (int i = 0; i < 100; ++i) {
-      log(observations, "worker:0", "stdout", "line", 0);
+      output(observations, "worker:0", "stdout", "line", 0);
     }
     observations.close();
     FakeAgent.await("its lines", () -> recorder.heard.size() == 100);
@@ -145,8 +145,8 @@ public final class ObservationsTest {
   @Test
   public void nonsenseIsBadInput() {
     Observations observations = new Observations(new Recorder());
-    assertThrows(BadInputException.class, () -> log(observations, "worker:0", "stdin", "x", 0));
-    assertThrows(BadInputException.class, () -> log(observations, "worker:0", "stdout", "x", -1));
+    assertThrows(BadInputException.class, () -> output(observations, "worker:0", "stdin", "x", 0));
+    assertThrows(BadInputException.class, () -> output(observations, "worker:0", "stdout", "x", -1));
     assertThrows(
         BadInputException.class,
         () -> observations.take("metric", Json.parseObject("{\"node\":\"worker:0\"}", MAX_DEPTH)));

@@ -181,7 +181,7 @@ public final class ClusterRunTest {
             + "'restart_by_job':{'ps':{'max_restarts':0}},"
             + "'quarantine':{'failures':7,'window_ms':8000,'duration_ms':-1},"
             + "'stop_grace_ms':3000,'stop_timeout_ms':1500}",
-        "'log_events':true",
+        "'output_events':true",
         "'metric_events':true",
         "'port_range':'9200-9300'");
   }
@@ -197,7 +197,7 @@ public final class ClusterRunTest {
         fake,
         "{'num_executors':1,'num_ps':0,'master_node':'','eval_node':false,'program':'/bin/true','shipped':false,"
             + "'args':[],'env':{},'input_mode':'DIRECT','node':{'default_fs':'hdfs://n'},'feed':{},'failure':{},"
-            + "'log_events':false,");
+            + "'output_events':false,");
   }
 
   private static void assertTold(FakeAgent fake, String... members) throws Exception {
