@@ -1,6 +1,6 @@
 // File: millrace/kubernetes_pod.h
 //
-// What Millrace reads of a Kubernetes pod, and when pods make a cluster.
+// What Millrace reads of a Kubernetes pod.
 
 #ifndef MILLRACE_KUBERNETES_POD_H_
 #define MILLRACE_KUBERNETES_POD_H_
@@ -52,20 +52,6 @@ enum class PodAddress {
   kPodIp,   // 10.1.2.3
   kHostIp,  // the node's, for pods with hostNetwork
   kDns,     // hostname.subdomain.namespace.svc.cluster.local, for pods behind a headless Service
-};
-
-// When the pods make a cluster. A pod is *there* if it is Running, not being deleted, has its
-// address and port, and is Ready if that is required. Pods that have ended (Succeeded, Failed) or
-// are being deleted do not count in any way.
-enum class PodCompleteness {
-  // All pods that count are there, and each job has as many as are expected, or else at least one.
-  // Otherwise FAILED_PRECONDITION, naming the pods that are not and why.
-  kRequireAll,
-  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED.
-  // A watch tells FAILED_PRECONDITION until it is so.
-  kWait,
-  // Those that are there, perhaps none; the number expected does not matter.
-  kAvailable,
 };
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 //       std::unique_ptr<KubernetesResolver> resolver,
 //       KubernetesResolver::Create({
 //           .job_to_label_mapping = {{"ps", {"app=ps"}}, {"worker", {"app=worker"}}},
-//           .completeness = PodCompleteness::kWait,
+//           .completeness = MemberCompleteness::kWait,
 //           .expected_tasks = {{"worker", 4}}}));
 
 #ifndef MILLRACE_KUBERNETES_RESOLVER_H_
@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "millrace/kubernetes_client.h"
 #include "millrace/kubernetes_pod.h"
+#include "millrace/member_completeness.h"
 #include "millrace/option_defaults.h"
 #include "millrace/pod_port.h"
 #include "millrace/resolver_base.h"
@@ -66,8 +67,13 @@ struct KubernetesResolverOptions {
   // Looks in all namespaces, which takes a ClusterRole; namespace_name is then empty.
   bool all_namespaces = false;
 
-  PodCompleteness completeness = PodCompleteness::kRequireAll;
-  // Job to its number of tasks, exactly. Jobs that are not named have any number.
+  // A pod is there if it is Running, not being deleted, has its address and port, and is Ready if
+  // that is required. All are there if that is so of every pod that has not ended (Succeeded,
+  // Failed) and is not being deleted, and each job has as many as are expected, or else at least
+  // one.
+  MemberCompleteness completeness = MemberCompleteness::kRequireAll;
+  // Job to its number of tasks, exactly; kAvailable does not look at it. Jobs that are not named
+  // have any number.
   std::map<std::string, int> expected_tasks;
   absl::Duration wait_timeout = kDefaultWaitTimeout;
   // Only pods whose condition Ready is True are there. Beware: a pod that asks for the cluster
@@ -103,7 +109,7 @@ struct KubernetesResolverOptions {
 // So a pod that is missing does not move the others to other tasks: the spec then has a gap (is
 // sparse). Only pods without numbers, as a Deployment's, close up.
 //
-// cluster_spec() lists the pods; its errors are those of PodCompleteness and, naming the job, of
+// cluster_spec() lists the pods; its errors are those of MemberCompleteness and, naming the job, of
 // KubernetesClient. The task of this process is the one that its pod is, for which the pods are
 // listed; it has none outside a pod and in a pod that is no task. num_accelerators() of another
 // task are the GPUs in its pod's limits, of this one or of no one those of this host.

@@ -105,10 +105,10 @@ absl::Status ReadRest(const Json& object, absl::string_view where,
       object, "address", where,
       {{"pod_ip", PodAddress::kPodIp}, {"host_ip", PodAddress::kHostIp}, {"dns", PodAddress::kDns}},
       &options->address));
-  MILLRACE_RETURN_IF_ERROR(ReadWord<PodCompleteness>(object, "completeness", where,
-                                                     {{"require_all", PodCompleteness::kRequireAll},
-                                                      {"wait", PodCompleteness::kWait},
-                                                      {"available", PodCompleteness::kAvailable}},
+  MILLRACE_RETURN_IF_ERROR(ReadWord<MemberCompleteness>(object, "completeness", where,
+                                                     {{"require_all", MemberCompleteness::kRequireAll},
+                                                      {"wait", MemberCompleteness::kWait},
+                                                      {"available", MemberCompleteness::kAvailable}},
                                                      &options->completeness));
   MILLRACE_ASSIGN_OR_RETURN(options->cluster_domain,
                             GetStringOr(object, "cluster_domain", options->cluster_domain, where));

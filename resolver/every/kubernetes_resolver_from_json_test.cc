@@ -63,7 +63,7 @@ TEST(KubernetesOptionsFromJsonTest, ReadsEveryOption) {
   EXPECT_EQ(options->rpc_layer, "http");
   EXPECT_EQ(options->namespace_name, "ml");
   EXPECT_TRUE(options->all_namespaces);
-  EXPECT_EQ(options->completeness, PodCompleteness::kWait);
+  EXPECT_EQ(options->completeness, MemberCompleteness::kWait);
   EXPECT_THAT(options->expected_tasks, ElementsAre(Pair("worker", 4)));
   EXPECT_EQ(options->wait_timeout, absl::Milliseconds(1500));
   EXPECT_TRUE(options->require_ready);
@@ -84,7 +84,7 @@ TEST(KubernetesOptionsFromJsonTest, LeavesDefaultsWhereNothingIsSaid) {
     EXPECT_THAT(options->job_to_label_mapping, IsEmpty());
     EXPECT_EQ(options->tf_server_port, 8470);
     EXPECT_EQ(options->rpc_layer, "grpc");
-    EXPECT_EQ(options->completeness, PodCompleteness::kRequireAll);
+    EXPECT_EQ(options->completeness, MemberCompleteness::kRequireAll);
     EXPECT_EQ(options->timeout, absl::Seconds(30));
     EXPECT_EQ(options->task_id, std::nullopt);
   }

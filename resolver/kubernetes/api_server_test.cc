@@ -304,7 +304,7 @@ TEST_F(ApiServerListTest, TasksFollowTheNumbersOfTheirPods) {
   }
   KubernetesResolverOptions options = Workers();
   options.job_to_label_mapping = {{"ps", {"job=none"}}, {"worker", {"job=w"}}};
-  options.completeness = PodCompleteness::kAvailable;
+  options.completeness = MemberCompleteness::kAvailable;
   auto resolver = KubernetesResolver::Create(options);
   ASSERT_THAT(resolver, IsOk());
   const auto spec = (*resolver)->cluster_spec();
@@ -347,7 +347,7 @@ TEST_F(ApiServerListTest, PodsOfOtherNamespacesAreNotMixedIn) {
   options.job_to_label_mapping = {{"worker", {"job=w,mix=" + ns()}}};
   options.namespace_name = "";
   options.all_namespaces = true;
-  options.completeness = PodCompleteness::kAvailable;
+  options.completeness = MemberCompleteness::kAvailable;
   auto resolver = KubernetesResolver::Create(options);
   ASSERT_THAT(resolver, IsOk());
   const auto spec = (*resolver)->cluster_spec();
@@ -373,10 +373,10 @@ TEST_F(ApiServerListTest, APendingPodIsNamedWaitedForOrLeftOut) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("worker-1"), HasSubstr("Pending"), HasSubstr(ns()))));
 
-  options.completeness = PodCompleteness::kAvailable;
+  options.completeness = MemberCompleteness::kAvailable;
   EXPECT_THAT(Resolve(options), IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470']})"));
 
-  options.completeness = PodCompleteness::kWait;
+  options.completeness = MemberCompleteness::kWait;
   options.wait_timeout = absl::Seconds(1);
   EXPECT_THAT(Resolve(options),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker-1")));
@@ -429,7 +429,7 @@ TEST_F(ApiServerListTest, PodsThatEndOrHaveEndedDoNotCount) {
   ASSERT_THAT(pod, IsOk());
   ASSERT_EQ((*pod)["status"]["phase"], "Running");
   KubernetesResolverOptions options = Workers();
-  options.completeness = PodCompleteness::kAvailable;
+  options.completeness = MemberCompleteness::kAvailable;
   EXPECT_THAT(Resolve(options), IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470']})"));
 }
 

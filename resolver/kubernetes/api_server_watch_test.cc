@@ -37,7 +37,7 @@ class ApiServerWatchTest : public ApiServerTest {
   // Begins a watch of job=w; all pods that are there count.
   void Watch(const HttpKubernetesClient::Options& client = ClientOptions()) {
     KubernetesResolverOptions options = Workers(Client(client));
-    options.completeness = PodCompleteness::kAvailable;
+    options.completeness = MemberCompleteness::kAvailable;
     auto resolver = KubernetesResolver::Create(std::move(options));
     ASSERT_THAT(resolver, IsOk());
     resolver_ = *std::move(resolver);

@@ -163,7 +163,7 @@ TEST_F(KubernetesResolverTest, SkipsPodsThatHaveEndedOrAreBeingDeleted) {
   Pod going = MakePod("w", 3);
   going.terminating = true;
   client_->Put(going);
-  for (const auto policy : {PodCompleteness::kRequireAll, PodCompleteness::kAvailable}) {
+  for (const auto policy : {MemberCompleteness::kRequireAll, MemberCompleteness::kAvailable}) {
     options_.completeness = policy;
     EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
   }
@@ -177,12 +177,12 @@ TEST_F(KubernetesResolverTest, RequiresAllPodsByDefault) {
   EXPECT_THAT(Create()->cluster_spec(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("w-1 is Pending"), HasSubstr("in namespace ml"))));
-  options_.completeness = PodCompleteness::kAvailable;
+  options_.completeness = MemberCompleteness::kAvailable;
   EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
 }
 
 TEST_F(KubernetesResolverTest, WaitsUntilThePodsAreComplete) {
-  options_.completeness = PodCompleteness::kWait;
+  options_.completeness = MemberCompleteness::kWait;
   options_.expected_tasks = {{"worker", 2}};
   client_->Put(MakePod("w", 0));
   const auto resolver = Create();
@@ -206,7 +206,7 @@ TEST_F(KubernetesResolverTest, WaitsUntilThePodsAreComplete) {
 
 TEST_F(KubernetesResolverTest, WaitsNoLongerThanItMay) {
   FakeClock clock;
-  options_.completeness = PodCompleteness::kWait;
+  options_.completeness = MemberCompleteness::kWait;
   options_.wait_timeout = absl::Hours(3);
   hooks_.clock = &clock;
   client_->Put(MakePod("w", 0, "Pending"));
@@ -224,7 +224,7 @@ TEST_F(KubernetesResolverTest, WaitsNoLongerThanItMay) {
 }
 
 TEST_F(KubernetesResolverTest, DoesNotWaitForWhatWaitingCannotChange) {
-  options_.completeness = PodCompleteness::kWait;
+  options_.completeness = MemberCompleteness::kWait;
   for (const auto code : {absl::StatusCode::kPermissionDenied, absl::StatusCode::kUnauthenticated,
                           absl::StatusCode::kInvalidArgument}) {
     client_->FailLists(absl::Status(code, "no"));

@@ -159,7 +159,7 @@ TEST_F(KubernetesWatchTest, AWatchTellsFaultsFromTheBeginning) {
 }
 
 TEST_F(KubernetesWatchTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
-  options_.completeness = PodCompleteness::kAvailable;
+  options_.completeness = MemberCompleteness::kAvailable;
   Watch();
   AwaitSpec(updates_, R"({"worker":{}})");
   client_->Put(MakePod("w", 2));
@@ -178,7 +178,7 @@ TEST_F(KubernetesWatchTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
 // Whatever happens, and in whatever order it is heard of: in the end the watch says what a list
 // says.
 TEST_F(KubernetesWatchTest, AWatchEndsUpWithWhatAListSays) {
-  options_.completeness = PodCompleteness::kAvailable;
+  options_.completeness = MemberCompleteness::kAvailable;
   options_.job_to_label_mapping = {{"worker", {"app=w", "app=v"}}, {"ps", {"app=p"}}};
   Watch();
   std::minstd_rand random(1);

@@ -93,11 +93,11 @@ std::vector<int> HeldNumbers(const Members& members) {
 
 // The task index of each of members.counted; nullopt of those that have none because they are not
 // there.
-std::vector<std::optional<int>> Indices(const Members& members, PodCompleteness completeness) {
+std::vector<std::optional<int>> Indices(const Members& members, MemberCompleteness completeness) {
   std::vector<std::optional<int>> indices;
   indices.reserve(members.counted.size());
   if (Numbered(members.counted)) {
-    const bool own = completeness == PodCompleteness::kAvailable ||
+    const bool own = completeness == MemberCompleteness::kAvailable ||
                      (*members.counted.front())->ordinal->source != PodOrdinal::Source::kName;
     const std::vector<int> held = own ? std::vector<int>() : HeldNumbers(members);
     size_t holes = 0;
@@ -171,12 +171,13 @@ bool PodMemberBefore(const PodMember& a, const PodMember& b) {
 }
 
 absl::StatusOr<PodCluster> MakePodCluster(const std::vector<PodJob>& jobs,
-                                          PodCompleteness completeness, absl::string_view where) {
+                                          MemberCompleteness completeness,
+                                          absl::string_view where) {
   PodCluster cluster;
   std::vector<std::string> missing;
   for (const PodJob& job : jobs) {
     const Members members = Sort(job);
-    if (completeness != PodCompleteness::kAvailable) {
+    if (completeness != MemberCompleteness::kAvailable) {
       if (std::string text = Missing(job, members); !text.empty()) {
         missing.push_back(std::move(text));
       }

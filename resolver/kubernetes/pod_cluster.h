@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/kubernetes_pod.h"
+#include "millrace/member_completeness.h"
 #include "resolver/kubernetes/pod_member.h"
 
 namespace millrace {
@@ -53,7 +54,7 @@ struct PodCluster {
 // complete (never with kAvailable), naming each job that is not, its pods and why, up to a few of
 // them. Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<PodCluster> MakePodCluster(const std::vector<PodJob>& jobs,
-                                                        PodCompleteness completeness,
+                                                        MemberCompleteness completeness,
                                                         absl::string_view where);
 
 }  // namespace millrace

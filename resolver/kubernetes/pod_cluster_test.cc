@@ -22,8 +22,8 @@ using Source = PodOrdinal::Source;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr PodCompleteness kPolicies[] = {PodCompleteness::kRequireAll, PodCompleteness::kWait,
-                                         PodCompleteness::kAvailable};
+constexpr MemberCompleteness kPolicies[] = {
+    MemberCompleteness::kRequireAll, MemberCompleteness::kWait, MemberCompleteness::kAvailable};
 
 // A pod that is there, at "NAME:1"; its ordinal from the name as PodOrdinalOf() has it.
 PodMember There(const std::string& name) {
@@ -63,7 +63,7 @@ PodJob Job(const std::vector<PodMember>& pods, std::optional<int> expected = std
   return {.name = "worker", .selected = {Selected("app=w", pods)}, .expected_tasks = expected};
 }
 
-std::string Spec(const std::vector<PodJob>& jobs, PodCompleteness completeness) {
+std::string Spec(const std::vector<PodJob>& jobs, MemberCompleteness completeness) {
   const absl::StatusOr<PodCluster> cluster = MakePodCluster(jobs, completeness, "in namespace ml");
   if (!cluster.ok()) return cluster.status().ToString();
   // The tasks say the same as the spec.
@@ -75,7 +75,7 @@ std::string Spec(const std::vector<PodJob>& jobs, PodCompleteness completeness) 
 }
 
 void ExpectSpec(const PodJob& job, const std::string& json) {
-  for (const PodCompleteness policy : kPolicies) EXPECT_EQ(Spec({job}, policy), json);
+  for (const MemberCompleteness policy : kPolicies) EXPECT_EQ(Spec({job}, policy), json);
 }
 
 TEST(PodClusterTest, PutsWorkerTenAfterWorkerNine) {
@@ -120,7 +120,7 @@ TEST(PodClusterTest, TakesPodsOfOneNameWithDifferentUids) {
 
 TEST(PodClusterTest, APodMayBeATaskOfTwoJobs) {
   const PodJob ps{.name = "ps", .selected = {Selected("app=ps", {There("w-0")})}};
-  EXPECT_EQ(Spec({ps, Job({There("w-0")})}, PodCompleteness::kRequireAll),
+  EXPECT_EQ(Spec({ps, Job({There("w-0")})}, MemberCompleteness::kRequireAll),
             R"({"ps":["w-0:1"],"worker":["w-0:1"]})");
 }
 
@@ -141,15 +141,17 @@ TEST(PodClusterTest, IndicesThatTwoPodsHaveAreOnlyAnOrder) {
 
 TEST(PodClusterTest, NumbersInNamesAreIndicesOnlyOfWhatIsAvailable) {
   const PodJob job = Job({There("w-2"), There("w-5")});
-  EXPECT_EQ(Spec({job}, PodCompleteness::kRequireAll), R"({"worker":["w-2:1","w-5:1"]})");
-  EXPECT_EQ(Spec({job}, PodCompleteness::kAvailable), R"({"worker":{"2":"w-2:1","5":"w-5:1"}})");
+  EXPECT_EQ(Spec({job}, MemberCompleteness::kRequireAll), R"({"worker":["w-2:1","w-5:1"]})");
+  EXPECT_EQ(Spec({job}, MemberCompleteness::kAvailable), R"({"worker":{"2":"w-2:1","5":"w-5:1"}})");
 }
 
 TEST(PodClusterTest, AMissingPodDoesNotMoveTheOthers) {
-  EXPECT_EQ(Spec({Job({There("w-0"), Absent("w-1"), There("w-2")})}, PodCompleteness::kAvailable),
-            R"({"worker":{"0":"w-0:1","2":"w-2:1"}})");
-  EXPECT_EQ(Spec({Job({Absent("w-0"), There("w-1"), There("w-2")})}, PodCompleteness::kAvailable),
-            R"({"worker":{"1":"w-1:1","2":"w-2:1"}})");
+  EXPECT_EQ(
+      Spec({Job({There("w-0"), Absent("w-1"), There("w-2")})}, MemberCompleteness::kAvailable),
+      R"({"worker":{"0":"w-0:1","2":"w-2:1"}})");
+  EXPECT_EQ(
+      Spec({Job({Absent("w-0"), There("w-1"), There("w-2")})}, MemberCompleteness::kAvailable),
+      R"({"worker":{"1":"w-1:1","2":"w-2:1"}})");
 }
 
 TEST(PodClusterTest, APodThatIsGoneKeepsItsPlace) {
@@ -163,13 +165,13 @@ TEST(PodClusterTest, APodThatIsGoneKeepsItsPlace) {
   // unless it was the last,
   ExpectSpec(Job({There("w-0"), There("w-1"), Gone("w-2")}), R"({"worker":["w-0:1","w-1:1"]})");
   // and not if it was of another set.
-  EXPECT_EQ(Spec({Job({There("w-3"), Gone("v-1"), There("w-4")})}, PodCompleteness::kRequireAll),
+  EXPECT_EQ(Spec({Job({There("w-3"), Gone("v-1"), There("w-4")})}, MemberCompleteness::kRequireAll),
             R"({"worker":["w-3:1","w-4:1"]})");
 }
 
 TEST(PodClusterTest, PodsWithoutNumbersCloseUp) {
   ExpectSpec(Job({There("a"), Gone("b"), There("c")}), R"({"worker":["a:1","c:1"]})");
-  EXPECT_EQ(Spec({Job({There("a"), Absent("b"), There("c")})}, PodCompleteness::kAvailable),
+  EXPECT_EQ(Spec({Job({There("a"), Absent("b"), There("c")})}, MemberCompleteness::kAvailable),
             R"({"worker":["a:1","c:1"]})");
 }
 
@@ -183,17 +185,18 @@ TEST(PodClusterTest, SaysWhichPodsAreNotThereAndWhy) {
       "counting 1 that ended or are being deleted). Wait for them (completeness wait), or take "
       "those that are there "
       "(available)";
-  for (const PodCompleteness policy : {PodCompleteness::kRequireAll, PodCompleteness::kWait}) {
+  for (const MemberCompleteness policy :
+       {MemberCompleteness::kRequireAll, MemberCompleteness::kWait}) {
     EXPECT_THAT(MakePodCluster(jobs, policy, "in namespace ml"),
                 StatusIs(absl::StatusCode::kFailedPrecondition, expected));
   }
-  EXPECT_EQ(Spec(jobs, PodCompleteness::kAvailable), R"({"worker":["w-0:1"],"ps":{}})");
+  EXPECT_EQ(Spec(jobs, MemberCompleteness::kAvailable), R"({"worker":["w-0:1"],"ps":{}})");
 }
 
 TEST(PodClusterTest, NamesAFewOfManyPods) {
   std::vector<PodMember> pods;
   for (int i = 0; i < 1000; ++i) pods.push_back(Absent(absl::StrCat("w-", i)));
-  EXPECT_THAT(MakePodCluster({Job(pods)}, PodCompleteness::kRequireAll, "here"),
+  EXPECT_THAT(MakePodCluster({Job(pods)}, MemberCompleteness::kRequireAll, "here"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("0 of 1000 pods are there: w-0 is Pending"),
                              HasSubstr("w-4 is Pending, and 995 more."))));
@@ -201,7 +204,7 @@ TEST(PodClusterTest, NamesAFewOfManyPods) {
 
 TEST(PodClusterTest, CountsThePodsThatAreExpected) {
   const auto status = [](const std::vector<PodMember>& pods, int expected) {
-    return MakePodCluster({Job(pods, expected)}, PodCompleteness::kRequireAll, "here").status();
+    return MakePodCluster({Job(pods, expected)}, MemberCompleteness::kRequireAll, "here").status();
   };
   const auto lacks = [](const std::string& text) {
     return StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(text));
@@ -214,7 +217,8 @@ TEST(PodClusterTest, CountsThePodsThatAreExpected) {
               lacks("1 of 4 pods are there: w-1 is Pending"));
   EXPECT_THAT(status({There("w-0"), There("w-1")}, 1), lacks("2 pods match, 1 expected"));
   EXPECT_THAT(status({}, 3), lacks("no pod matches \"app=w\", 3 expected"));
-  EXPECT_EQ(Spec({Job({There("w-0")}, 4)}, PodCompleteness::kAvailable), R"({"worker":["w-0:1"]})");
+  EXPECT_EQ(Spec({Job({There("w-0")}, 4)}, MemberCompleteness::kAvailable),
+            R"({"worker":["w-0:1"]})");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "millrace/kubernetes_client.h"
+#include "millrace/member_completeness.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
 #include "resolver/kubernetes/pod_watch.h"
@@ -33,7 +34,7 @@ struct PodSource {
 struct PodClusterRules {
   std::string namespace_name;  // empty: all
   std::vector<PodSource> jobs;
-  PodCompleteness completeness = PodCompleteness::kRequireAll;
+  MemberCompleteness completeness = MemberCompleteness::kRequireAll;
 };
 
 // "in namespace ml", "in all namespaces".

@@ -147,7 +147,7 @@ class PodFinder {
   [[nodiscard]] absl::StatusOr<PodCluster> Resolve() const {
     const absl::Duration begin = clock_->SteadyNow();
     absl::StatusOr<PodCluster> cluster = List(options_.timeout);
-    if (cluster.ok() || options_.completeness != PodCompleteness::kWait ||
+    if (cluster.ok() || options_.completeness != MemberCompleteness::kWait ||
         IsFinal(cluster.status().code())) {
       return cluster;
     }

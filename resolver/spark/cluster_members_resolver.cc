@@ -16,7 +16,7 @@
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
 #include "resolver/spark/cluster_members.h"
-#include "resolver/spark/member_completeness.h"
+#include "resolver/member_completeness.h"
 
 namespace millrace {
 namespace {

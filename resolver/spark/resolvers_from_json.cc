@@ -15,7 +15,7 @@
 #include "millrace/spark_resolver.h"
 #include "millrace/status_macros.h"
 #include "resolver/description_members.h"
-#include "resolver/spark/member_completeness.h"
+#include "resolver/member_completeness.h"
 
 namespace millrace {
 namespace {

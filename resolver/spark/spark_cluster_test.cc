@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/member_completeness.h"
-#include "resolver/spark/member_completeness.h"
+#include "resolver/member_completeness.h"
 #include "resolver/spark/spark_application.h"
 
 namespace millrace {

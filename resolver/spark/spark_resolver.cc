@@ -6,7 +6,7 @@
 #include "core/base/text.h"
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
-#include "resolver/spark/member_completeness.h"
+#include "resolver/member_completeness.h"
 #include "resolver/spark/spark_application.h"
 #include "resolver/spark/spark_cluster.h"
 #include "resolver/spark/spark_rest_client.h"

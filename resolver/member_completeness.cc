@@ -1,4 +1,4 @@
-#include "resolver/spark/member_completeness.h"
+#include "resolver/member_completeness.h"
 
 #include <algorithm>
 

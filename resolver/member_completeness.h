@@ -1,11 +1,11 @@
-// File: resolver/spark/member_completeness.h
+// File: resolver/member_completeness.h
 //
 // MemberCompleteness (millrace/member_completeness.h) from text, and the waiting for it.
 //
 // Defines: MemberCompletenessFromText(), AskUntilComplete().
 
-#ifndef RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
-#define RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
+#ifndef RESOLVER_MEMBER_COMPLETENESS_H_
+#define RESOLVER_MEMBER_COMPLETENESS_H_
 
 #include <functional>
 
@@ -27,4 +27,4 @@ namespace millrace {
 
 }  // namespace millrace
 
-#endif  // RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
+#endif  // RESOLVER_MEMBER_COMPLETENESS_H_
