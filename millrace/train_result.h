@@ -27,7 +27,7 @@ struct TrainResult {
   // are not among them.
   int64_t rows = 0;
   // Rows that were fed again although a node had them: these may have been used twice.
-  int64_t refed_rows = 0;
+  int64_t rows_refed = 0;
   // With DataFeedOptions::equal, by node; empty without.
   std::vector<EqualNodeRows> equal_nodes;
   int64_t dropped_rows = 0;   // of all nodes

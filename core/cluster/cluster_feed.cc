@@ -109,7 +109,7 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
   MILLRACE_ASSIGN_OR_RETURN(const FeedSummary ledger,
                             coordinator_->FeedSummaryOf(job_options.feed_id));
   TrainResult result{.rows = static_cast<int64_t>(ledger.rows_acked),
-                     .refed_rows = static_cast<int64_t>(ledger.rows_refed),
+                     .rows_refed = static_cast<int64_t>(ledger.rows_refed),
                      .exactly_once = ledger.exactly_once && !tally.terminated,
                      .terminated = tally.terminated,
                      .elapsed = tally.elapsed};

@@ -222,7 +222,7 @@ TEST_F(ClusterTest, TrainFeedsEveryRowOnceAnEpoch) {
   absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 11), {.num_epochs = 3});
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows, 3000);
-  EXPECT_EQ(result->refed_rows, 0);
+  EXPECT_EQ(result->rows_refed, 0);
   EXPECT_TRUE(result->exactly_once);
   EXPECT_FALSE(result->terminated);
   EXPECT_GT(result->elapsed, absl::ZeroDuration());

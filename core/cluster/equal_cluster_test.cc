@@ -139,7 +139,7 @@ TEST_F(EqualClusterTest, UnevenPartitionsAreEquallyManyBatchesAndTheRestIsCounte
   EXPECT_EQ(result.rows, rows_);
   EXPECT_EQ(result.rows + result.dropped_rows, Sum(sizes));
   EXPECT_EQ(result.repeated_rows, 0);
-  EXPECT_EQ(result.refed_rows, 0);
+  EXPECT_EQ(result.rows_refed, 0);
   ASSERT_THAT(result.equal_nodes, SizeIs(3));
   for (const EqualNodeRows& node : result.equal_nodes) {
     EXPECT_LT(node.dropped_rows, 8 + 350) << node.node;  // a batch and the largest partition

@@ -63,11 +63,11 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
     if (report.state == PartitionProgress::State::kRefeeding) {
       // Still about the session that ended. The ledger counts from here down to where the next
       // one begins.
-      entry.rows_received = static_cast<uint64_t>(report.next_row + report.refed_rows);
+      entry.rows_received = static_cast<uint64_t>(report.next_row + report.rows_refed);
       Session& session = found != sessions_.end() ? found->second : sessions_[entry.partition];
       entry.feeder_attempt = session.count;
       session.next = true;
-      session.refed_reason = report.refed_rows > 0 ? report.reason : "";
+      session.refed_reason = report.rows_refed > 0 ? report.reason : "";
     } else if (found != sessions_.end()) {
       Session& session = found->second;
       // Rows of a session that is over will not be sent again after all.

@@ -77,7 +77,7 @@ class LedgerObserverTest : public TrainJobTest {
   void ExpectSame(const TrainTally& tally) {
     const auto summary = coordinator_->FeedSummaryOf(Options().feed_id);
     ASSERT_THAT(summary, IsOk());
-    EXPECT_EQ(static_cast<int64_t>(summary->rows_refed), tally.refed_rows());
+    EXPECT_EQ(static_cast<int64_t>(summary->rows_refed), tally.rows_refed());
     EXPECT_EQ(summary->exactly_once, tally.refed.empty());
     RowsByReason in_ledger;
     for (const RefedSummary& rows : summary->refed) {
@@ -129,7 +129,7 @@ TEST_F(LedgerObserverTest, RowsThatWereUsedTwiceCountOnceInTheSumAndTwiceOfTheir
   });
   restart.Join();
   EXPECT_FALSE(tally.terminated);
-  EXPECT_GT(tally.refed_rows(), 0);
+  EXPECT_GT(tally.rows_refed(), 0);
   EXPECT_GT(tally.rows(), 6 * kRows);
   EXPECT_EQ(coordinator_->FeedSummaryOf(Options().feed_id)->rows_acked, 6u * kRows);
   ExpectSame(tally);

@@ -44,7 +44,7 @@ struct PartitionProgress {
   int64_t returned_rows = 0;
   FeederTimes times;       // of the session
   int64_t next_row = 0;    // kRefeeding: where the next session begins
-  int64_t refed_rows = 0;  // kRefeeding: rows sent again from there that a node may have used
+  int64_t rows_refed = 0;  // kRefeeding: rows sent again from there that a node may have used
   std::string reason;      // kRefeeding
 };
 

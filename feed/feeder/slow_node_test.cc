@@ -77,7 +77,7 @@ TEST_F(SlowNodeTest, WhatItHasNotBegunMovesAsAWhole) {
   EXPECT_EQ(Sorted(nodes_[1]->values()), IdRange(0, 240));
   EXPECT_EQ(result->moved, Count(slow, FrameType::kOpen));
   EXPECT_GE(result->moved, 1);
-  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_EQ(result->rows_refed(), 0);
 }
 
 TEST_F(SlowNodeTest, TheRestOfWhatItHasBegunMovesOnceItsRowsAreUsed) {
@@ -93,7 +93,7 @@ TEST_F(SlowNodeTest, TheRestOfWhatItHasBegunMovesOnceItsRowsAreUsed) {
   EXPECT_EQ(result->rows(), 240);
   EXPECT_EQ(result->rows_by_node["worker:0"], 20 * result->moved);
   EXPECT_THAT(ResumedAt(), testing::Each(20));
-  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_EQ(result->rows_refed(), 0);
 }
 
 TEST_F(SlowNodeTest, OfAnUnstableSourceOnlyWhatIsNotBegunIsAskedFor) {
@@ -141,7 +141,7 @@ TEST_F(SlowNodeTest, ARevokeThatCrossesDoneMovesNothing) {
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 240);
   EXPECT_EQ(result->moved, 0);
-  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_EQ(result->rows_refed(), 0);
 }
 
 // The node had given its program all rows by the time that it heard.
@@ -171,7 +171,7 @@ TEST_F(SlowNodeTest, ARevokeThatCrossesTerminateGoesOnAfterTheRowsThatWereUsed) 
   EXPECT_FALSE(result->terminated);
   EXPECT_EQ(result->rows(), 240);
   EXPECT_THAT(ResumedAt(), testing::Each(testing::AnyOf(0, 12)));
-  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_EQ(result->rows_refed(), 0);
 }
 
 // It dies with the rows before REVOKED's in hand: these may have been used, the others were not.

@@ -51,7 +51,7 @@ int64_t TrainTally::rows() const {
   return sum;
 }
 
-int64_t TrainTally::refed_rows() const {
+int64_t TrainTally::rows_refed() const {
   int64_t sum = 0;
   for (const RefedRows& rows : refed) sum += rows.rows;
   return sum;
@@ -206,12 +206,12 @@ void TrainJob::EndTerminated() {
   signal_->Raise();
 }
 
-void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t refed_rows,
+void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t rows_refed,
                       absl::string_view reason) {
   PartitionProgress report = SessionProgress(state, *work.session);
   if (state == PartitionProgress::State::kRefeeding) {
     report.next_row = work.first_row;
-    report.refed_rows = refed_rows;
+    report.rows_refed = rows_refed;
     report.reason = std::string(reason);
   }
   work.reported = RealClock()->SteadyNow();
@@ -422,13 +422,13 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   // acknowledged. Only TERMINATED says that unacknowledged rows were not used, and REVOKED that
   // rows were not handed out.
   const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
-  const int64_t refed_rows = std::max<int64_t>(0, had - work.first_row);
-  if (refed_rows > 0) {
-    MILLRACE_LOG(WARNING) << work.session->Place() << ": " << refed_rows
+  const int64_t rows_refed = std::max<int64_t>(0, had - work.first_row);
+  if (rows_refed > 0) {
+    MILLRACE_LOG(WARNING) << work.session->Place() << ": " << rows_refed
                           << " rows are fed again: " << recovery.reason;
     work.refed = RefedRows{.partition = work.partition,
                            .data_epoch = work.epoch,
-                           .rows = refed_rows,
+                           .rows = rows_refed,
                            .node = work.session->target().node,
                            .reason = recovery.reason};
   }
@@ -436,7 +436,7 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
     MutexLock lock(&mu_);
     ++tally_.moved;
   }
-  Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
+  Report(PartitionProgress::State::kRefeeding, work, rows_refed, recovery.reason);
 }
 
 // False if the call is over.

@@ -113,7 +113,7 @@ struct TrainTally {
   absl::Duration elapsed;
 
   [[nodiscard]] int64_t rows() const;
-  [[nodiscard]] int64_t refed_rows() const;
+  [[nodiscard]] int64_t rows_refed() const;
 };
 
 // Thread safety: as PartitionObserver. Blocking: FeedEnd() for a round trip.
@@ -207,7 +207,7 @@ class TrainJob {
   void CancelReading();
   void Count(const Work& work);  // the rows that its session, which is over, has fed
   void PrepareRefeed(Work& work, const Recovery& recovery);
-  void Report(PartitionProgress::State state, Work& work, int64_t refed_rows = 0,
+  void Report(PartitionProgress::State state, Work& work, int64_t rows_refed = 0,
               absl::string_view reason = "");
   // If the last report was kPartitionReportInterval ago.
   void ReportInTime(PartitionProgress::State state, Work& work);

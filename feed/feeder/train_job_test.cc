@@ -532,7 +532,7 @@ TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
   restart.Join();
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
-  EXPECT_EQ(result->refed_rows(), 30);
+  EXPECT_EQ(result->rows_refed(), 30);
   ASSERT_THAT(result->refed, SizeIs(1));
   EXPECT_EQ(result->refed[0].reason, "worker:0 was restarted");
   EXPECT_EQ(result->rows_by_node["worker:0"], 20 + 30);
@@ -576,7 +576,7 @@ TEST_F(LostConnectionTest, ResumesAtTheFirstRowNotAcknowledged) {
   EXPECT_EQ(nodes_[1]->events()[0].open.first_row, 12);
   EXPECT_EQ(result->rows(), 30);
   // The rest may have been used too, and word of it lost.
-  EXPECT_EQ(result->refed_rows(), 18);
+  EXPECT_EQ(result->rows_refed(), 18);
   ASSERT_THAT(result->refed, SizeIs(1));
   EXPECT_EQ(result->refed[0].reason, "the connection to worker:0 was lost");
 }
@@ -597,7 +597,7 @@ TEST_F(LostConnectionTest, ThatTheNodeTellsIsNoFailureOfTheNode) {
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 30);
-  EXPECT_EQ(result->refed_rows(), 18);
+  EXPECT_EQ(result->rows_refed(), 18);
   bool resumed = false;
   for (const Event& event : node.events()) {
     resumed |= event.type == FrameType::kOpen && event.open.first_row == 12;
@@ -610,7 +610,7 @@ TEST_F(LostConnectionTest, BeginsAgainIfTheSourceIsNotDeterministic) {
   auto result = LoseConnection(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
-  EXPECT_EQ(result->refed_rows(), 30);
+  EXPECT_EQ(result->rows_refed(), 30);
   EXPECT_EQ(observer_.Count(PartitionProgress::State::kRefeeding), 1);
 }
 
@@ -688,7 +688,7 @@ TEST_F(LiveSourceTest, WhatALostConnectionHadIsFedAgainWithoutTheNextRow) {
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(node->values(), IdRange(6, 15));
   EXPECT_EQ(result->rows(), 15);
-  EXPECT_EQ(result->refed_rows(), 6 + 4);
+  EXPECT_EQ(result->rows_refed(), 6 + 4);
   EXPECT_EQ(source.opened, 1) << "what was read is kept";
 }
 
@@ -706,7 +706,7 @@ TEST_F(LiveSourceTest, ARestartedNodeIsFedFromRowZeroWithoutTheNextRow) {
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(node->values(), IdRange(0, 15));
   EXPECT_EQ(result->rows_by_node["worker:0"], 4 + 15);
-  EXPECT_EQ(result->refed_rows(), 10);
+  EXPECT_EQ(result->rows_refed(), 10);
   EXPECT_EQ(source.opened, 2);
 }
 

@@ -186,7 +186,7 @@ absl::Status Train(millrace_cluster* cluster, const millrace_source* source,
   if (result == nullptr) return absl::OkStatus();
   millrace_train_result told = {};
   told.rows = trained.rows;
-  told.refed_rows = trained.refed_rows;
+  told.rows_refed = trained.rows_refed;
   told.elapsed_ms = absl::ToInt64Milliseconds(trained.elapsed);
   told.terminated = trained.terminated ? 1 : 0;
   told.exactly_once = trained.exactly_once ? 1 : 0;

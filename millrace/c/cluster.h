@@ -284,7 +284,7 @@ typedef struct millrace_feed_call {
 typedef struct millrace_train_result {
   size_t struct_size;
   int64_t rows;        // that programs have used, in all epochs
-  int64_t refed_rows;  // that were fed again although a node had them: perhaps used twice
+  int64_t rows_refed;  // that were fed again although a node had them: perhaps used twice
   int64_t elapsed_ms;
   int32_t terminated;    // 1: no node reads the queue any more; rows may be unread
   int32_t exactly_once;  // 1: it is known that every row was used exactly once

@@ -175,7 +175,7 @@ static void FeedsTrainingAndInference(millrace_error* error) {
   const millrace_feed_call twice = {.struct_size = sizeof(twice), .num_epochs = 2};
   millrace_train_result result = {.struct_size = sizeof(result)};
   CHECK_OK(millrace_cluster_train(cluster, source, &twice, &result, error), *error);
-  CHECK(result.rows == 2 * kPartitions * kRows && result.refed_rows == 0);
+  CHECK(result.rows == 2 * kPartitions * kRows && result.rows_refed == 0);
   CHECK(result.exactly_once == 1 && result.terminated == 0);
   CHECK_OK(millrace_cluster_end_feed(cluster, NULL, error), *error);
   CHECK_ERROR(millrace_cluster_train(cluster, source, NULL, NULL, error), *error,

@@ -164,9 +164,9 @@ absl::Status Once(const Flags& flags, Measured* out) {
   Observer observer(&nodes);
   TrainJob job(feeder.get(), &directory, &source, &observer, {.feed_id = RandomHex(8)});
   MILLRACE_ASSIGN_OR_RETURN(TrainTally result, job.Run());
-  if (result.rows() != rows || result.refed_rows() != 0) {
+  if (result.rows() != rows || result.rows_refed() != 0) {
     return absl::InternalError(absl::StrCat(result.rows(), " rows of ", rows, " were used, ",
-                                            result.refed_rows(), " fed again"));
+                                            result.rows_refed(), " fed again"));
   }
   out->seconds.Add(absl::ToDoubleSeconds(result.elapsed));
   // A busy machine lets them sleep for longer.

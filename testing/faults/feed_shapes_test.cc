@@ -35,7 +35,7 @@ class FeedShapesTest : public FaultTest {
     const auto result = cluster_->Train(source, options);
     ASSERT_THAT(result, IsOk());
     EXPECT_EQ(result->rows, rows * options.num_epochs);
-    EXPECT_EQ(result->refed_rows, 0);
+    EXPECT_EQ(result->rows_refed, 0);
     EXPECT_FALSE(result->terminated);
   }
 

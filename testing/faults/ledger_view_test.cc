@@ -176,12 +176,12 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
   }
   train.Join();
   ASSERT_THAT(result, IsOk());
-  EXPECT_GT(result->refed_rows, 0);
+  EXPECT_GT(result->rows_refed, 0);
 
   const v1::FeedInfo watched = WaitForClosedFeed();
   EXPECT_EQ(watched.rows_acked(), static_cast<uint64_t>(kRows));
   EXPECT_EQ(watched.rows_received(), static_cast<uint64_t>(kRows));
-  EXPECT_EQ(watched.rows_refed(), static_cast<uint64_t>(result->refed_rows));
+  EXPECT_EQ(watched.rows_refed(), static_cast<uint64_t>(result->rows_refed));
   EXPECT_EQ(watched.done(), 8);
   EXPECT_FALSE(watched.exactly_once());
 
@@ -190,7 +190,7 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
   const Json& feeds = status->at("feeds");
   ASSERT_THAT(feeds, SizeIs(1));
   EXPECT_EQ(feeds[0].at("rows_acked"), kRows);
-  EXPECT_EQ(feeds[0].at("rows_refed"), result->refed_rows);
+  EXPECT_EQ(feeds[0].at("rows_refed"), result->rows_refed);
   std::map<std::string, int64_t> refed_by_node;
   int64_t refed = 0;
   for (const auto& [node_and_reason, rows] : RefedOf(feeds[0])) {
@@ -198,7 +198,7 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
     refed_by_node[node_and_reason.first] += rows;
     refed += rows;
   }
-  EXPECT_EQ(refed, result->refed_rows);
+  EXPECT_EQ(refed, result->rows_refed);
   EXPECT_EQ(feeds[0].at("exactly_once"), false);
   const absl::StatusOr<ClusterView> view = client_->Snapshot();
   ASSERT_THAT(view, IsOk());
@@ -291,7 +291,7 @@ TEST_F(LedgerViewTest, WhatAProgramDidNotReadIsNotAcknowledged) {
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
   const v1::FeedInfo watched = WaitForClosedFeed();
-  EXPECT_EQ(watched.rows_refed(), static_cast<uint64_t>(result->refed_rows));
+  EXPECT_EQ(watched.rows_refed(), static_cast<uint64_t>(result->rows_refed));
   EXPECT_LT(watched.rows_acked(), static_cast<uint64_t>(kRows));
   EXPECT_EQ(watched.failed(), 0);
   const absl::StatusOr<Json> nodes = Nodes();

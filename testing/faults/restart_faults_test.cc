@@ -78,7 +78,7 @@ class RestartFaultsTest : public FaultTest {
     EXPECT_EQ(rows.rbegin()->first, count - 1);
     int64_t extra = 0;
     for (const auto& [id, times] : rows) extra += times - 1;
-    EXPECT_LE(extra, result.refed_rows);
+    EXPECT_LE(extra, result.rows_refed);
     EXPECT_EQ(result.rows, count);
   }
 
@@ -110,7 +110,7 @@ TEST_F(RestartFaultsTest, AWorkerKilledWhileItIsFedIsStartedAgainAndEveryRowArri
   Kill(NodePid(**cluster, 1), SIGKILL);
   train.Join();
   ASSERT_THAT(result, IsOk());
-  EXPECT_GT(result->refed_rows, 0);
+  EXPECT_GT(result->rows_refed, 0);
   EXPECT_FALSE(result->exactly_once);
   ExpectAccounted(ReadRecords(record), kRows, *result);
 

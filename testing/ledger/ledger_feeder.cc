@@ -96,7 +96,7 @@ absl::Status Train(const Options& options, Feeder* feeder, FileDirectory* direct
                 .feed_timeout = options.feed_timeout,
                 .max_feeding_threads = options.partitions});
   MILLRACE_ASSIGN_OR_RETURN(const TrainTally result, job.Run());
-  *refed = result.refed_rows();
+  *refed = result.rows_refed();
   return absl::OkStatus();
 }
 

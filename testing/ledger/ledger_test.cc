@@ -175,7 +175,7 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
 
   void OnPartition(const PartitionProgress& report) override {
     MutexLock lock(&mu_);
-    if (report.state == PartitionProgress::State::kRefeeding) refed_seen_ += report.refed_rows;
+    if (report.state == PartitionProgress::State::kRefeeding) refed_seen_ += report.rows_refed;
     if (report.state == PartitionProgress::State::kAcknowledged) ++acknowledged_;
   }
   absl::Status FeedEnd(const std::string& feed_id, bool aborted) override {
@@ -233,12 +233,12 @@ void LedgerTest::TrainAndCount() {
   EXPECT_THAT(handed_, testing::IsEmpty()) << "rows that nobody has fed";
   std::printf("%lld rows, %lld handed out again, %lld counted as re-fed\n",
               static_cast<long long>(rows), static_cast<long long>(handed_again),
-              static_cast<long long>(result->refed_rows()));
-  EXPECT_LE(handed_again, result->refed_rows());
+              static_cast<long long>(result->rows_refed()));
+  EXPECT_LE(handed_again, result->rows_refed());
   EXPECT_GE(result->rows(), rows);
-  EXPECT_LE(result->rows(), rows + result->refed_rows());
+  EXPECT_LE(result->rows(), rows + result->rows_refed());
   MutexLock lock(&mu_);
-  EXPECT_EQ(refed_seen_, result->refed_rows());
+  EXPECT_EQ(refed_seen_, result->rows_refed());
   EXPECT_EQ(acknowledged_, case_.partitions * case_.epochs);
 }
 

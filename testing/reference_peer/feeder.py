@@ -231,14 +231,14 @@ class PartitionFeed:
     """Feeds one partition to the end, over as many sessions as it takes: section 6.
 
     `lookup()` returns a NodeInfo. A broken connection is followed by another lookup and, if `resume`,
-    by a new session. `results` are record batches; `refed_rows` counts rows that had been sent before.
+    by a new session. `results` are record batches; `rows_refed` counts rows that had been sent before.
     `behind`: another feed, whose session the node has to know before this one begins.
     """
 
     def __init__(self, feeder, lookup, request, source, resume=True, limits=None, tamper=None, behind=None):
         self.outcome = None
         self.results = []
-        self.refed_rows = 0
+        self.rows_refed = 0
         self.sessions = 0
         self.acked_row = 0
         self.rows = None
@@ -293,7 +293,7 @@ class PartitionFeed:
         resume = self._request.mode == "train" and self._source.deterministic
         # Another attempt knows nothing of the one before.
         if self._node is not None and node.nonce != self._node.nonce:
-            self.refed_rows += self.acked_row if resume else 0
+            self.rows_refed += self.acked_row if resume else 0
             resume = False
         first_row = self.acked_row if resume else 0
         if self.sessions:
@@ -323,14 +323,14 @@ class PartitionFeed:
             self._end("timeout", "DEADLINE_EXCEEDED", ended.outcome.message)
         else:
             restart = self.acked_row if self._request.mode == "train" and self._source.deterministic else 0
-            self.refed_rows += max(0, ended.next_row - max(restart, ended.open_message.first_row))
+            self.rows_refed += max(0, ended.next_row - max(restart, ended.open_message.first_row))
             self._tamper = None
             self._next_lookup = now + LOOKUP_INTERVAL_SECONDS
 
     def _end(self, kind, code, message):
         self.outcome = sessions.Outcome(kind, code, message)
         fields = {"kind": kind, "code": code, "message": message, "sessions": self.sessions}
-        fields |= {"rows": self.rows, "acked": self.acked_row, "refed": self.refed_rows}
+        fields |= {"rows": self.rows, "acked": self.acked_row, "refed": self.rows_refed}
         fields["result_rows"] = sum(batch.num_rows for batch in self.results)
         self._feeder.emit("end", partition=self._request.partition, **fields)
 

@@ -135,7 +135,7 @@ class FeederTest(FeederTestCase):
         feed = feeders.feed_partition(self.feeder(), node.lookup, self.request(), self.source())
         self.assertEqual((feed.outcome.kind, feed.sessions), ("done", 2))
         self.assertEqual(feed.acked_row, 100)
-        self.assertGreater(feed.refed_rows, 0)
+        self.assertGreater(feed.rows_refed, 0)
         rows = {row for _, first, batch in node.rows("input") for row in range(first, first + batch.num_rows)}
         self.assertEqual(rows, set(range(100)))
 

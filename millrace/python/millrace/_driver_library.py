@@ -193,7 +193,7 @@ class Trained(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("rows", c_int64),
-        ("refed_rows", c_int64),
+        ("rows_refed", c_int64),
         ("elapsed_ms", c_int64),
         ("terminated", c_int32),
         ("exactly_once", c_int32),

@@ -34,7 +34,7 @@ class TrainResult:
     """What became of a train call."""
 
     rows: int  # that programs have used, in all epochs
-    refed_rows: int  # that were fed again although a node had them: perhaps used twice
+    rows_refed: int  # that were fed again although a node had them: perhaps used twice
     exactly_once: bool  # it is known that every row was used exactly once
     terminated: bool  # no node reads the queue any more; rows may be unread
     elapsed: float  # seconds of feeding

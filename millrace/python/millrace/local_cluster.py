@@ -181,7 +181,7 @@ class LocalCluster(Cluster):
         self._feed(feed, feed_timeout, queue, batch_bytes)
         return TrainResult(
             result.rows,
-            result.refed_rows,
+            result.rows_refed,
             bool(result.exactly_once),
             bool(result.terminated),
             result.elapsed_ms / 1000.0,

@@ -109,7 +109,7 @@ class SparkCluster(Cluster):
             result = _jvm.interruptible_call(self._spark, lambda: self._java.train(frame, options))
         return TrainResult(
             result.rows(),
-            result.refedRows(),
+            result.rowsRefed(),
             result.exactlyOnce(),
             result.terminated(),
             result.elapsed().toMillis() / 1000.0,

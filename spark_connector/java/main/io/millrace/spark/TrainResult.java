@@ -7,22 +7,22 @@ import java.util.List;
 /** What became of a train call, as the coordinator's ledger has it. Immutable. */
 public final class TrainResult {
   private final long rows;
-  private final long refedRows;
+  private final long rowsRefed;
   private final boolean exactlyOnce;
   private final boolean terminated;
   private final Duration elapsed;
   private final List<NodeRows> equalNodes;
 
-  TrainResult(long rows, long refedRows, boolean exactlyOnce, boolean terminated, Duration elapsed) {
-    this(rows, refedRows, exactlyOnce, terminated, elapsed, Collections.emptyList());
+  TrainResult(long rows, long rowsRefed, boolean exactlyOnce, boolean terminated, Duration elapsed) {
+    this(rows, rowsRefed, exactlyOnce, terminated, elapsed, Collections.emptyList());
   }
 
   TrainResult(
-      long acknowledgedRows, long refedRows, boolean exactlyOnce, boolean terminated, Duration elapsed,
+      long acknowledgedRows, long rowsRefed, boolean exactlyOnce, boolean terminated, Duration elapsed,
       List<NodeRows> equalNodes) {
     this.equalNodes = Collections.unmodifiableList(equalNodes);
     this.rows = acknowledgedRows - droppedRows();
-    this.refedRows = refedRows;
+    this.rowsRefed = rowsRefed;
     this.exactlyOnce = exactlyOnce && droppedRows() == 0 && repeatedRows() == 0;
     this.terminated = terminated;
     this.elapsed = elapsed;
@@ -83,8 +83,8 @@ public final class TrainResult {
    * Rows that were fed again although a node had them: these may have been used twice. Of an executor that was
    * lost while it fed, those are counted that it had told of, which it does each second.
    */
-  public long refedRows() {
-    return refedRows;
+  public long rowsRefed() {
+    return rowsRefed;
   }
 
   /** Whether it is known that every row was used exactly once: nothing was fed again, and all was read. */
@@ -104,7 +104,7 @@ public final class TrainResult {
 
   @Override
   public String toString() {
-    return rows + " rows" + (refedRows > 0 ? ", " + refedRows + " of them fed again" : "")
+    return rows + " rows" + (rowsRefed > 0 ? ", " + rowsRefed + " of them fed again" : "")
         + (terminated ? ", terminated" : "");
   }
 }

@@ -172,11 +172,11 @@ final class ResumeChecks extends LossChecks {
     Dataset<Row> data = rows(spark.range(0, 2 * ROWS, 1, 2).toDF(), new Source(files, true));
     TrainResult result = train(cluster, data, 2, files, () -> {});
     requireEqual(2L * ROWS, result.rows());
-    require(result.refedRows() > 0 && result.refedRows() <= MAX_UNUSED, "fed again: " + result);
+    require(result.rowsRefed() > 0 && result.rowsRefed() <= MAX_UNUSED, "fed again: " + result);
     require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
     System.out.println("INFO determinate: " + result + ", used " + used);
-    require(used >= 2 * ROWS && used <= 2 * ROWS + result.refedRows(), "used " + used + ": " + result);
+    require(used >= 2 * ROWS && used <= 2 * ROWS + result.rowsRefed(), "used " + used + ": " + result);
     cluster.shutdown();
   }
 
@@ -187,11 +187,11 @@ final class ResumeChecks extends LossChecks {
     Dataset<Row> ids = spark.range(0, 2 * ROWS, 1, 3).toDF().repartition(2, functions.col("id"));
     TrainResult result = train(cluster, rows(ids, new Source(files, true)), 2, files, () -> {});
     requireEqual(2L * ROWS, result.rows());
-    require(result.refedRows() >= SENT, "fed again: " + result);
+    require(result.rowsRefed() >= SENT, "fed again: " + result);
     require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
     System.out.println("INFO shuffled: " + result + ", used " + used);
-    require(used > 2 * ROWS + 25 && used <= 2 * ROWS + result.refedRows(), "used " + used + ": " + result);
+    require(used > 2 * ROWS + 25 && used <= 2 * ROWS + result.rowsRefed(), "used " + used + ": " + result);
     cluster.shutdown();
   }
 
@@ -220,7 +220,7 @@ final class ResumeChecks extends LossChecks {
     long used = used(cluster);
     System.out.println("INFO lostExecutor: " + result + ", used " + used);
     // Two partitions share a node: whose rows are in its batch that is not full, and so in doubt, is chance.
-    require(!result.exactlyOnce() || result.refedRows() == 0, result.toString());
+    require(!result.exactlyOnce() || result.rowsRefed() == 0, result.toString());
     // From row 0 all that its partition has used would be used twice.
     require(used >= 3 * ROWS && used <= 3 * ROWS + MAX_UNUSED, "used " + used);
     cluster.shutdown();
@@ -232,7 +232,7 @@ final class ResumeChecks extends LossChecks {
     for (Dataset<Row> data : both()) { // the second time only the other one reads
       TrainResult result = cluster.train(data);
       requireEqual(2000L, result.rows());
-      requireEqual(0L, result.refedRows());
+      requireEqual(0L, result.rowsRefed());
       require(result.exactlyOnce(), result.toString());
     }
     cluster.endFeed("input");
@@ -245,7 +245,7 @@ final class ResumeChecks extends LossChecks {
       MillraceCluster cluster = run(feed(2).feed(budget(1 << 20)), "exit_after", "100");
       TrainResult result = cluster.train(data);
       requireEqual(2000L, result.rows());
-      requireEqual(0L, result.refedRows());
+      requireEqual(0L, result.rowsRefed());
       require(result.exactlyOnce(), result.toString());
       cluster.endFeed("input");
       requireEqual(2000L - 105, sumOfSecond(cluster));

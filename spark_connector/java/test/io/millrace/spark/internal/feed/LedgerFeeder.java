@@ -111,7 +111,7 @@ public final class LedgerFeeder {
     private final int number;
     private volatile boolean good;
     private long ackedRows;
-    private long refedRows;
+    private long rowsRefed;
     private long returnedRows;
     private FeedTarget node;
     private SessionState last;
@@ -153,7 +153,7 @@ public final class LedgerFeeder {
     }
 
     private void end(String kind, String code, String message) {
-      tell("end", "partition", number, "kind", kind, "code", code, "message", message, "refed", refedRows);
+      tell("end", "partition", number, "kind", kind, "code", code, "message", message, "refed", rowsRefed);
     }
 
     private FeedTarget nextTarget() throws InterruptedException {
@@ -189,7 +189,7 @@ public final class LedgerFeeder {
       boolean same = node != null && node.nonce().equals(target.nonce());
       long firstRow = mode == FeedMode.TRAIN && same ? ackedRows : 0;
       if (last != null) {
-        refedRows += Math.max(0, last.rowsInDoubt() - firstRow);
+        rowsRefed += Math.max(0, last.rowsInDoubt() - firstRow);
       }
       returnedRows = 0;
       FeedSession session =
