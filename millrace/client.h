@@ -213,9 +213,9 @@ class ClusterClient {
   // Waits until the key exists, at most `wait`. NOT_FOUND, or DEADLINE_EXCEEDED if it waited.
   [[nodiscard]] absl::StatusOr<std::string> KvGet(absl::string_view key, absl::Duration wait);
   absl::Status KvSet(absl::string_view key, absl::string_view value);
-  // Adds to a decimal counter that starts at 0, and returns it as text. INVALID_ARGUMENT if the key
-  // holds something else.
-  [[nodiscard]] absl::StatusOr<std::string> KvAdd(absl::string_view key, int64_t delta);
+  // Adds to a counter that starts at 0, and returns its new value. INVALID_ARGUMENT if the key holds
+  // something else.
+  [[nodiscard]] absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta);
   // What the key held. NOT_FOUND.
   [[nodiscard]] absl::StatusOr<std::string> KvDelete(absl::string_view key);
   // In order. `*more` (may be null): there are more than `limit` (1 to 10,000).

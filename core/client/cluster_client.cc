@@ -186,7 +186,7 @@ absl::StatusOr<std::string> ClusterClient::KvGet(absl::string_view key, absl::Du
 absl::Status ClusterClient::KvSet(absl::string_view key, absl::string_view value) {
   return impl_->raw->KvSet(key, value);
 }
-absl::StatusOr<std::string> ClusterClient::KvAdd(absl::string_view key, int64_t delta) {
+absl::StatusOr<int64_t> ClusterClient::KvAdd(absl::string_view key, int64_t delta) {
   return impl_->raw->KvAdd(key, delta);
 }
 absl::StatusOr<std::string> ClusterClient::KvDelete(absl::string_view key) {

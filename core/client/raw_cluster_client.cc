@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/text.h"
 #include "core/client/client_channel.h"
 #include "core/client/cluster_file.h"
 #include "core/client/cluster_watch.h"
@@ -129,11 +131,16 @@ class GrpcClusterClient final : public RawClusterClient {
     request.set_set(std::string(value));
     return Kv(request, options_.timeout).status();
   }
-  absl::StatusOr<std::string> KvAdd(absl::string_view key, int64_t delta) override {
+  absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) override {
     v1::KvRequest request;
     request.set_key(std::string(key));
     request.set_add(delta);
-    return Kv(request, options_.timeout);
+    MILLRACE_ASSIGN_OR_RETURN(const std::string sum, Kv(request, options_.timeout));
+    int64_t value = 0;
+    if (absl::SimpleAtoi(sum, &value)) return value;
+    return absl::InternalError(absl::StrCat("the coordinator answered an addition with \"",
+                                            Ellipsize(EscapeControls(sum), 100),
+                                            "\", which is no number"));
   }
   absl::StatusOr<std::string> KvDelete(absl::string_view key) override {
     v1::KvRequest request;

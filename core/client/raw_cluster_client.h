@@ -79,7 +79,7 @@ class RawClusterClient {
   [[nodiscard]] virtual absl::StatusOr<std::string> KvGet(absl::string_view key,
                                                           absl::Duration wait) = 0;
   virtual absl::Status KvSet(absl::string_view key, absl::string_view value) = 0;
-  [[nodiscard]] virtual absl::StatusOr<std::string> KvAdd(absl::string_view key, int64_t delta) = 0;
+  [[nodiscard]] virtual absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) = 0;
   [[nodiscard]] virtual absl::StatusOr<std::string> KvDelete(absl::string_view key) = 0;
   [[nodiscard]] virtual absl::StatusOr<std::vector<KeyEntry>> ListKeys(absl::string_view prefix,
                                                                        int limit, bool* more) = 0;

@@ -192,7 +192,7 @@ TEST_F(ClusterViewTest, OtherProgramsSeeItInPlainValues) {
   EXPECT_TRUE(heard);
 
   EXPECT_THAT((*client)->KvSet("step", "7"), IsOk());
-  EXPECT_THAT((*client)->KvAdd("step", 1), IsOkAndHolds("8"));
+  EXPECT_THAT((*client)->KvAdd("step", 1), IsOkAndHolds(8));
   EXPECT_THAT((*client)->KvGet("step", absl::ZeroDuration()), IsOkAndHolds("8"));
   const auto keys = (*client)->ListKeys("st", 10, nullptr);
   ASSERT_THAT(keys, IsOk());

@@ -503,8 +503,10 @@ TEST(OperatorTest, TheKeyValueStoreIsTheNodesOwn) {
   EXPECT_THAT(client->KvGet("none", absl::ZeroDuration()), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(client->KvGet("none", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(client->KvAdd("n", 2), IsOkAndHolds("2"));
-  EXPECT_THAT(client->KvAdd("n", 3), IsOkAndHolds("5"));
+  EXPECT_THAT(client->KvAdd("n", 2), IsOkAndHolds(2));
+  EXPECT_THAT(client->KvAdd("n", 3), IsOkAndHolds(5));
+  EXPECT_THAT(client->KvAdd("n", -6), IsOkAndHolds(-1));
+  EXPECT_THAT(client->KvAdd("a/1", 1), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(client->KvSet("", "x"), StatusIs(absl::StatusCode::kInvalidArgument));
   bool more = true;
   auto keys = client->ListKeys("a/", 10, &more);
