@@ -4,7 +4,8 @@
 // runs.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, NewestClusterFile());
-//   MILLRACE_ASSIGN_OR_RETURN(auto client, ClusterClient::Connect(ClientOptionsFrom(cluster)));
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       auto client, ClusterClient::Connect(ClusterClientOptionsFrom(cluster)));
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterSnapshot now, client->Snapshot());
 //   for (const SlotStatus& slot : now.slots) {
 //     std::cout << slot.role.ToString() << " is " << SlotStateName(slot.state) << "\n";
@@ -15,7 +16,7 @@
 //   UNAUTHENTICATED    the token is not one of that cluster
 //   PERMISSION_DENIED  the token is of another kind; without an operator token: what needs one
 //   FAILED_PRECONDITION  what answers there has another certificate: another cluster, or none
-//   DEADLINE_EXCEEDED  no answer within ClientOptions::timeout
+//   DEADLINE_EXCEEDED  no answer within ClusterClientOptions::timeout
 // Messages name the address; tokens are never in them.
 
 #ifndef MILLRACE_CLIENT_H_
@@ -39,7 +40,7 @@
 
 namespace millrace {
 
-struct ClientOptions {
+struct ClusterClientOptions {
   std::string address;       // host:port
   std::string ca_pem;        // of the cluster
   std::string identity_pem;  // a client certificate of the cluster with its key. A secret.
@@ -53,7 +54,7 @@ struct ClientOptions {
   std::function<bool()> owner_gone;
 };
 
-[[nodiscard]] ClientOptions ClientOptionsFrom(const ClusterFile& cluster);
+[[nodiscard]] ClusterClientOptions ClusterClientOptionsFrom(const ClusterFile& cluster);
 
 // ---- what there is ------------------------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class ClusterClient {
   // Does not connect yet. Returns INVALID_ARGUMENT if the address is not a host:port, or there is
   // no CA or no token at all.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ClusterClient>> Connect(
-      ClientOptions options);
+      ClusterClientOptions options);
   ~ClusterClient();
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
@@ -213,8 +214,8 @@ class ClusterClient {
   // Waits until the key exists, at most `wait`. NOT_FOUND, or DEADLINE_EXCEEDED if it waited.
   [[nodiscard]] absl::StatusOr<std::string> KvGet(absl::string_view key, absl::Duration wait);
   absl::Status KvSet(absl::string_view key, absl::string_view value);
-  // Adds to a counter that starts at 0, and returns its new value. INVALID_ARGUMENT if the key holds
-  // something else.
+  // Adds to a counter that starts at 0, and returns its new value. INVALID_ARGUMENT if the key
+  // holds something else.
   [[nodiscard]] absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta);
   // What the key held. NOT_FOUND.
   [[nodiscard]] absl::StatusOr<std::string> KvDelete(absl::string_view key);

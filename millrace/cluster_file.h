@@ -4,7 +4,8 @@
 // is reachable and removes it at the end.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, FindClusterFile(""));   // the newest
-//   MILLRACE_ASSIGN_OR_RETURN(auto client, ClusterClient::Connect(ClientOptionsFrom(cluster)));
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       auto client, ClusterClient::Connect(ClusterClientOptionsFrom(cluster)));
 //
 // In ClustersDir(), mode 0700, two files of mode 0600:
 //   <id>.json       address, CA, client certificate with its key, viewer token: enough to look.

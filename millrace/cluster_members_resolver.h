@@ -31,7 +31,7 @@ namespace millrace {
 
 struct ClusterMembersResolverOptions {
   // How the coordinator is reached; `timeout` is that of each answer. No address: `cluster`.
-  ClientOptions client;
+  ClusterClientOptions client;
   // A cluster's id, the beginning of one, or a cluster file; empty: the only one of this
   // user on this machine.
   std::string cluster;

@@ -146,7 +146,7 @@ struct CsvList {
                                                       int count);
 };
 
-struct CsvOptions {
+struct CsvSourceOptions {
   // Ranges of consecutive records over all files together, sizes differing by one at most. > 0.
   int num_partitions = 1;
   // Types by column; any scalar type but float16. Others are inferred.
@@ -159,7 +159,7 @@ struct CsvOptions {
 
 // Rows from comma-separated text (RFC 4180) in files or in memory.
 //
-//   CsvOptions options;
+//   CsvSourceOptions options;
 //   options.num_partitions = 4;
 //   options.lists.push_back({.name = "x", .columns = CsvList::Range("p", 0, 64)});
 //   options.types = {{"label", Type::Int64()}};
@@ -170,7 +170,7 @@ struct CsvOptions {
 // ("a ""b"", c"), also over several lines; records end with LF or CRLF; empty lines are skipped; a
 // UTF-8 byte order mark is skipped. White space belongs to the field.
 //
-// Types: of a column not named in CsvOptions::types, inferred from all its fields in all files:
+// Types: of a column not named in CsvSourceOptions::types, inferred from all its fields in all files:
 // int64 if each that is not empty is a decimal integer in range, otherwise float64 if each is a
 // number as strtod reads it in the C locale (nan and inf included, hexadecimal not), otherwise
 // utf8; utf8 too if all are empty. An empty field is the empty string in a utf8 or binary column,
@@ -187,11 +187,11 @@ class CsvSource final : public PartitionedSource {
   // Returns NOT_FOUND and so on with the path if a file cannot be read; INVALID_ARGUMENT for bad
   // text or options that do not fit the header.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CsvSource>> FromFiles(
-      std::vector<std::string> paths, const CsvOptions& options = {});
+      std::vector<std::string> paths, const CsvSourceOptions& options = {});
 
   // `name` stands for the path in errors.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CsvSource>> FromText(
-      std::string text, const CsvOptions& options = {}, absl::string_view name = "csv");
+      std::string text, const CsvSourceOptions& options = {}, absl::string_view name = "csv");
 
   ~CsvSource() override;
 

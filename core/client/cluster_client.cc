@@ -133,7 +133,8 @@ class [[gnu::visibility("hidden")]] ClusterClient::Impl {
   const std::unique_ptr<RawClusterClient> raw;
 };
 
-absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(ClientOptions options) {
+absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
+    ClusterClientOptions options) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<RawClusterClient> raw,
                             RawClusterClient::Connect(std::move(options)));
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::make_unique<Impl>(std::move(raw))));

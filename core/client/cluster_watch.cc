@@ -54,7 +54,7 @@ bool IsFinal(absl::StatusCode code) {
 
 class GrpcClusterWatch final : public ClusterWatch {
  public:
-  GrpcClusterWatch(const ClientOptions& client, const RawWatchOptions& options,
+  GrpcClusterWatch(const ClusterClientOptions& client, const RawWatchOptions& options,
                    RawWatchCallbacks callbacks)
       : client_(client), callbacks_(std::move(callbacks)) {
     request_.set_level(options.level);
@@ -226,7 +226,7 @@ class GrpcClusterWatch final : public ClusterWatch {
     if (callbacks_.on_state) callbacks_.on_state(now);
   }
 
-  const ClientOptions client_;
+  const ClusterClientOptions client_;
   const RawWatchCallbacks callbacks_;
   absl::Duration silence_;
 
@@ -248,7 +248,7 @@ class GrpcClusterWatch final : public ClusterWatch {
 
 }  // namespace
 
-std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
+std::unique_ptr<ClusterWatch> StartClusterWatch(const ClusterClientOptions& client,
                                                 const RawWatchOptions& options,
                                                 RawWatchCallbacks callbacks) {
   return std::make_unique<GrpcClusterWatch>(client, options, std::move(callbacks));

@@ -14,7 +14,7 @@
 namespace millrace {
 
 // Both options are valid. Thread: "client-watch".
-[[nodiscard]] std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
+[[nodiscard]] std::unique_ptr<ClusterWatch> StartClusterWatch(const ClusterClientOptions& client,
                                                               const RawWatchOptions& options,
                                                               RawWatchCallbacks callbacks);
 

@@ -32,7 +32,7 @@ absl::Status CheckLines(absl::string_view name, int lines) {
 
 class GrpcClusterClient final : public RawClusterClient {
  public:
-  explicit GrpcClusterClient(ClientOptions options)
+  explicit GrpcClusterClient(ClusterClientOptions options)
       : options_(std::move(options)),
         channel_(MakeClientChannel(options_.address, options_.ca_pem, options_.identity_pem)),
         view_(v1::ClusterView::NewStub(channel_)),
@@ -221,7 +221,7 @@ class GrpcClusterClient final : public RawClusterClient {
     return reply.value();
   }
 
-  const ClientOptions options_;
+  const ClusterClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::ClusterView::Stub> view_;
   const std::unique_ptr<v1::ClusterControl::Stub> control_;
@@ -230,7 +230,8 @@ class GrpcClusterClient final : public RawClusterClient {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RawClusterClient>> RawClusterClient::Connect(ClientOptions options) {
+absl::StatusOr<std::unique_ptr<RawClusterClient>> RawClusterClient::Connect(
+    ClusterClientOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem, options.identity_pem));
   if (options.viewer_token.empty() && options.operator_token.empty()) {
     return absl::InvalidArgumentError("there is neither a viewer's nor an operator's token");
@@ -241,8 +242,8 @@ absl::StatusOr<std::unique_ptr<RawClusterClient>> RawClusterClient::Connect(Clie
   return std::make_unique<GrpcClusterClient>(std::move(options));
 }
 
-ClientOptions ClientOptionsFrom(const ClusterFile& cluster) {
-  ClientOptions options;
+ClusterClientOptions ClusterClientOptionsFrom(const ClusterFile& cluster) {
+  ClusterClientOptions options;
   options.address = cluster.address;
   options.ca_pem = cluster.ca_pem;
   options.identity_pem = cluster.identity_pem;

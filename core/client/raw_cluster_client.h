@@ -6,7 +6,8 @@
 // Defines: RawWatchOptions, RawWatchCallbacks, RawSnapshotOptions, RawClusterClient.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, NewestClusterFile());
-//   MILLRACE_ASSIGN_OR_RETURN(auto client, RawClusterClient::Connect(ClientOptionsFrom(cluster)));
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       auto client, RawClusterClient::Connect(ClusterClientOptionsFrom(cluster)));
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterView view, client->Snapshot());
 //   std::cout << view.cluster().cluster_id() << ": " << view.slots().size() << " slots\n";
 //
@@ -60,7 +61,7 @@ class RawClusterClient {
   // Does not reach out yet. Returns INVALID_ARGUMENT if the address is none, or there is no CA or
   // no token at all.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RawClusterClient>> Connect(
-      ClientOptions options);
+      ClusterClientOptions options);
   virtual ~RawClusterClient() = default;
 
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<ClusterWatch>> Watch(

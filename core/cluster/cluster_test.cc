@@ -291,7 +291,7 @@ NodeFeedStatus FeedOfWorker(const Cluster& cluster, uint64_t rows) {
   const absl::StatusOr<ClusterFile> file = FindClusterFile(cluster.cluster_id());
   EXPECT_THAT(file, IsOk());
   if (!file.ok()) return {};
-  const auto client = *ClusterClient::Connect(ClientOptionsFrom(*file));
+  const auto client = *ClusterClient::Connect(ClusterClientOptionsFrom(*file));
   NodeFeedStatus feed;
   EXPECT_TRUE(Eventually([&] {
     const absl::StatusOr<ClusterSnapshot> now = client->Snapshot();

@@ -53,7 +53,7 @@ class ClusterViewTest : public ::testing::Test {
   std::unique_ptr<RawClusterClient> Client() {
     const auto file = NewestClusterFile();
     EXPECT_THAT(file, IsOk());
-    auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
+    auto client = RawClusterClient::Connect(ClusterClientOptionsFrom(*file));
     EXPECT_THAT(client, IsOk());
     return *std::move(client);
   }
@@ -118,7 +118,7 @@ TEST_F(ClusterViewTest, OtherProgramsSeeItInPlainValues) {
   ASSERT_NE(cluster, nullptr);
   const auto file = FindClusterFile(cluster->cluster_id());
   ASSERT_THAT(file, IsOk());
-  auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+  auto client = ClusterClient::Connect(ClusterClientOptionsFrom(*file));
   ASSERT_THAT(client, IsOk());
 
   const auto now = (*client)->Snapshot();

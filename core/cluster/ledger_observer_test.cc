@@ -88,7 +88,7 @@ class LedgerObserverTest : public TrainJobTest {
     for (const RefedRows& rows : tally.refed) in_job[{rows.node, rows.reason}] += rows.rows;
     EXPECT_EQ(in_ledger, in_job);
 
-    ClientOptions options;
+    ClusterClientOptions options;
     options.address = coordinator_->address();
     options.ca_pem = coordinator_->ca_pem();
     options.identity_pem = coordinator_->viewer_identity_pem();

@@ -43,8 +43,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ClientOptions OptionsFor(const Coordinator& coordinator) {
-  ClientOptions options;
+ClusterClientOptions OptionsFor(const Coordinator& coordinator) {
+  ClusterClientOptions options;
   options.address = coordinator.address();
   options.ca_pem = coordinator.ca_pem();
   options.identity_pem = coordinator.viewer_identity_pem();
@@ -54,7 +54,7 @@ ClientOptions OptionsFor(const Coordinator& coordinator) {
   return options;
 }
 
-std::unique_ptr<RawClusterClient> ClientFor(const ClientOptions& options) {
+std::unique_ptr<RawClusterClient> ClientFor(const ClusterClientOptions& options) {
   auto client = RawClusterClient::Connect(options);
   EXPECT_THAT(client, IsOk());
   return *std::move(client);
@@ -85,7 +85,7 @@ void SendSample(FakeAgent& agent, uint64_t rss_bytes) {
 // A watch, and everything that it heard.
 class Reader {
  public:
-  Reader(const ClientOptions& client, const RawWatchOptions& options,
+  Reader(const ClusterClientOptions& client, const RawWatchOptions& options,
          std::function<void()> before_each = nullptr) {
     RawWatchCallbacks callbacks;
     callbacks.on_update = [this, before_each](const v1::WatchUpdate& update,
@@ -223,7 +223,7 @@ TEST(WatchTest, AReaderWhoseConnectionBreaksResumesWithoutGapOrRepeat) {
   ASSERT_THAT(coordinator->WaitRunning(), IsOk());
   auto proxy = TcpFaultProxy::Start(coordinator->port(), [](bool) { return TcpFault{}; });
   ASSERT_THAT(proxy, IsOk());
-  ClientOptions options = OptionsFor(*coordinator);
+  ClusterClientOptions options = OptionsFor(*coordinator);
   options.address = absl::StrCat("127.0.0.1:", (*proxy)->port());
   Reader reader(options, {.interval = absl::Milliseconds(20), .log_lines = 1000});
   int64_t step = 0;
@@ -368,7 +368,7 @@ TEST(WatchTest, HundredsOfAgentsWithSamplesAreSeen) {
 TEST(WatchTest, WrongTokensAndCertificatesAreFinalAndBecomeEvents) {
   auto coordinator = StartCluster(1);
   auto other = StartCluster(1);
-  ClientOptions options = OptionsFor(*coordinator);
+  ClusterClientOptions options = OptionsFor(*coordinator);
   options.viewer_token = coordinator->tokens().agent;
   Reader agent_token(options, {});
   ASSERT_TRUE(agent_token.WaitFor(WatchState::Kind::kRefused));
@@ -406,7 +406,7 @@ TEST(WatchTest, WrongTokensAndCertificatesAreFinalAndBecomeEvents) {
 
 TEST(WatchTest, AnAddressWhereNobodyIsIsTriedAgain) {
   auto coordinator = StartCluster(1);
-  ClientOptions options = OptionsFor(*coordinator);
+  ClusterClientOptions options = OptionsFor(*coordinator);
   coordinator->Shutdown();
   Reader reader(options, {});
   ASSERT_TRUE(reader.WaitUntil([](const Reader& r) { return !r.states_.empty(); }));
@@ -546,7 +546,7 @@ TEST(OperatorTest, RestartNodeSaysWhyItCannot) {
 int ReadForEver(const char* path) {
   const auto file = ReadClusterFile(path);
   if (!file.ok()) return 2;
-  const auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
+  const auto client = RawClusterClient::Connect(ClusterClientOptionsFrom(*file));
   if (!client.ok()) return 3;
   RawWatchCallbacks callbacks;
   callbacks.on_update = [](const v1::WatchUpdate&, const ClusterView&) { (void)!write(1, ".", 1); };

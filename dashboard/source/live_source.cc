@@ -236,7 +236,7 @@ class LiveSource final : public UpdateSource {
 
 LiveOptions LiveOptionsFrom(const ClusterFile& cluster) {
   LiveOptions options;
-  options.client = ClientOptionsFrom(cluster);
+  options.client = ClusterClientOptionsFrom(cluster);
   options.title = absl::StrCat(cluster.cluster_id, " at ", cluster.address);
   return options;
 }

@@ -28,7 +28,7 @@
 namespace millrace::dashboard {
 
 struct LiveOptions {
-  ClientOptions client;
+  ClusterClientOptions client;
   std::string title;  // empty: the address
   absl::Duration interval = RawWatchOptions().interval;
   int log_lines = 200;  // of each node at first

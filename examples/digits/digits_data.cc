@@ -11,7 +11,7 @@
 namespace millrace::examples {
 
 absl::StatusOr<DigitsData> ReadDigits(const std::string& path) {
-  CsvOptions options;
+  CsvSourceOptions options;
   options.types = {{"id", Type::Int64()}, {"label", Type::Int64()}};
   options.lists = {{.name = "image", .columns = CsvList::Range("p", 0, kPixels)}};
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvSource> csv,

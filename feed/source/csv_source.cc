@@ -70,7 +70,7 @@ class Inference {
 
 struct [[gnu::visibility("hidden")]] CsvSource::Data {
   std::vector<Input> inputs;
-  CsvOptions options;
+  CsvSourceOptions options;
   std::vector<CsvColumn> columns;
   Schema schema;
   std::vector<Checkpoint> checkpoints;  // ascending, the first is row 0 if there is any row
@@ -87,7 +87,7 @@ namespace {
 // Reads all the text once: header, number of records, types, checkpoints.
 class Indexer {
  public:
-  explicit Indexer(const CsvOptions& options) : options_(options) {}
+  explicit Indexer(const CsvSourceOptions& options) : options_(options) {}
 
   absl::Status Read(std::vector<Input>* inputs) {
     for (size_t i = 0; i < inputs->size(); ++i) {
@@ -234,7 +234,7 @@ class Indexer {
     return column;
   }
 
-  const CsvOptions& options_;
+  const CsvSourceOptions& options_;
   std::vector<std::string> header_;
   std::string first_name_;  // of the text that header_ is from
   absl::flat_hash_map<std::string, int> index_;
@@ -327,7 +327,7 @@ class [[gnu::visibility("hidden")]] CsvPartitionReader final : public RecordBatc
 
 namespace {
 
-absl::Status CheckOptions(const CsvOptions& options) {
+absl::Status CheckOptions(const CsvSourceOptions& options) {
   constexpr int64_t kMaxBatchBytes = int64_t{1} << 30;
   if (options.num_partitions < 1) {
     return absl::InvalidArgumentError(absl::StrCat(options.num_partitions, " partitions"));
@@ -369,7 +369,7 @@ absl::StatusOr<std::unique_ptr<CsvSource>> CsvSource::Create(std::shared_ptr<Dat
 }
 
 absl::StatusOr<std::unique_ptr<CsvSource>> CsvSource::FromFiles(std::vector<std::string> paths,
-                                                                const CsvOptions& options) {
+                                                                const CsvSourceOptions& options) {
   auto data = std::make_shared<Data>();
   for (std::string& path : paths) data->inputs.push_back({std::move(path), nullptr, {}});
   data->options = options;
@@ -377,7 +377,7 @@ absl::StatusOr<std::unique_ptr<CsvSource>> CsvSource::FromFiles(std::vector<std:
 }
 
 absl::StatusOr<std::unique_ptr<CsvSource>> CsvSource::FromText(std::string text,
-                                                               const CsvOptions& options,
+                                                               const CsvSourceOptions& options,
                                                                absl::string_view name) {
   auto data = std::make_shared<Data>();
   data->inputs.push_back(

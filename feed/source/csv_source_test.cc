@@ -40,7 +40,7 @@ absl::StatusOr<RecordBatch> ReadPartition(const CsvSource& source, int partition
   return RecordBatch::Concat(batches);
 }
 
-absl::StatusOr<RecordBatch> ReadText(std::string text, const CsvOptions& options = {}) {
+absl::StatusOr<RecordBatch> ReadText(std::string text, const CsvSourceOptions& options = {}) {
   absl::StatusOr<std::unique_ptr<CsvSource>> source =
       CsvSource::FromText(std::move(text), options, "data.csv");
   if (!source.ok()) return source.status();
@@ -95,7 +95,7 @@ TEST(CsvSourceTest, ReadsQuotesLineEndsAndAByteOrderMark) {
 }
 
 TEST(CsvSourceTest, ReadsGivenTypes) {
-  CsvOptions options;
+  CsvSourceOptions options;
   options.types = {
       {"b", Type::Bool()},    {"i8", Type::Int8()},           {"u64", Type::Uint64()},
       {"f", Type::Float32()}, {"bytes", Type::LargeBinary()}, {"t", Type::LargeUtf8()}};
@@ -119,7 +119,7 @@ TEST(CsvSourceTest, ReadsGivenTypes) {
 }
 
 TEST(CsvSourceTest, GroupsColumnsAsAList) {
-  CsvOptions options;
+  CsvSourceOptions options;
   options.lists.push_back({.name = "x", .columns = CsvList::Range("p", 0, 3)});
   absl::StatusOr<RecordBatch> batch =
       ReadText("id,p0,p2,p1,label\n7,0,2,1,9\n8,,5.5,4,1\n", options);
@@ -135,7 +135,7 @@ TEST(CsvSourceTest, GroupsColumnsAsAList) {
 }
 
 TEST(CsvSourceTest, NamesThePlaceOfAMistake) {
-  CsvOptions options;
+  CsvSourceOptions options;
   options.types = {{"label", Type::Int64()}};
   EXPECT_THAT(ReadText("x,label\n1,2\n\n\"a\nb\",3\n1,abc\n", options),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -157,20 +157,23 @@ TEST(CsvSourceTest, NamesThePlaceOfAMistake) {
 
 TEST(CsvSourceTest, RefusesOptionsThatDoNotFit) {
   const auto with = [](auto change) {
-    CsvOptions options;
+    CsvSourceOptions options;
     change(options);
     return ReadText("a,b\n1,2\n", options).status();
   };
   const auto bad = StatusIs(absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(with([](CsvOptions& o) { o.num_partitions = 0; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.batch_bytes = 0; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.delimiter = '"'; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.types = {{"c", Type::Int8()}}; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.types = {{"a", Type::Float16()}}; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.lists = {{.name = "l", .columns = {"a", "a"}}}; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.lists = {{.name = "b", .columns = {"a"}}}; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.lists = {{.name = "l", .columns = {}}}; }), bad);
-  EXPECT_THAT(with([](CsvOptions& o) { o.delimiter = ';'; }), IsOk());
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.num_partitions = 0; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.batch_bytes = 0; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.delimiter = '"'; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.types = {{"c", Type::Int8()}}; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.types = {{"a", Type::Float16()}}; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) {
+                o.lists = {{.name = "l", .columns = {"a", "a"}}};
+              }),
+              bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.lists = {{.name = "b", .columns = {"a"}}}; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.lists = {{.name = "l", .columns = {}}}; }), bad);
+  EXPECT_THAT(with([](CsvSourceOptions& o) { o.delimiter = ';'; }), IsOk());
 }
 
 TEST(CsvSourceTest, SplitsRecordsEvenlyWhateverTheirLength) {
@@ -181,7 +184,7 @@ TEST(CsvSourceTest, SplitsRecordsEvenlyWhateverTheirLength) {
     absl::StrAppend(&text, i, ",\"", std::string(static_cast<size_t>(i % 7), '\n'), "\"\n");
   }
   for (int partitions : {1, 2, 7, 64}) {
-    CsvOptions options;
+    CsvSourceOptions options;
     options.num_partitions = partitions;
     options.batch_bytes = 200;
     absl::StatusOr<std::unique_ptr<CsvSource>> source = CsvSource::FromText(text, options);
@@ -207,7 +210,7 @@ TEST(CsvSourceTest, KeepsFewCheckpointsOfMuchText) {
   std::string text = "n\n";
   constexpr int64_t kRows = 150000;
   for (int64_t i = 0; i < kRows; ++i) absl::StrAppend(&text, i % 10, "\n");
-  CsvOptions options;
+  CsvSourceOptions options;
   options.num_partitions = 5;
   absl::StatusOr<std::unique_ptr<CsvSource>> source = CsvSource::FromText(text, options);
   ASSERT_THAT(source, IsOk());
@@ -218,7 +221,7 @@ TEST(CsvSourceTest, KeepsFewCheckpointsOfMuchText) {
 }
 
 TEST(CsvSourceTest, HasEmptyPartitionsIfThereAreFewRows) {
-  CsvOptions options;
+  CsvSourceOptions options;
   options.num_partitions = 3;
   absl::StatusOr<std::unique_ptr<CsvSource>> source = CsvSource::FromText("a\n1\n", options);
   ASSERT_THAT(source, IsOk());
@@ -238,7 +241,7 @@ TEST(CsvSourceTest, ReadsSeveralFilesAsOne) {
     paths.push_back(JoinPath(dir->path(), absl::StrCat(paths.size(), ".csv")));
     ASSERT_THAT(WriteFileAtomic(paths.back(), text), IsOk());
   }
-  CsvOptions options;
+  CsvSourceOptions options;
   options.num_partitions = 2;
   absl::StatusOr<std::unique_ptr<CsvSource>> source = CsvSource::FromFiles(paths, options);
   ASSERT_THAT(source, IsOk());

@@ -15,8 +15,8 @@
 #include "core/client/raw_cluster_client.h"
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
-#include "resolver/spark/cluster_members.h"
 #include "resolver/member_completeness.h"
+#include "resolver/spark/cluster_members.h"
 
 namespace millrace {
 namespace {
@@ -180,7 +180,7 @@ absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::
     const absl::Duration timeout = options.client.timeout;
     if (options.cluster.empty()) MILLRACE_RETURN_IF_ERROR(CheckOneCluster());
     MILLRACE_ASSIGN_OR_RETURN(const ClusterFile file, FindClusterFile(options.cluster));
-    options.client = ClientOptionsFrom(file);
+    options.client = ClusterClientOptionsFrom(file);
     options.client.timeout = timeout;
   } else if (!options.cluster.empty()) {
     return absl::InvalidArgumentError(

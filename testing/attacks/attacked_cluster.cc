@@ -64,7 +64,7 @@ absl::StatusOr<AttackedCluster> AttackedCluster::Start(const std::string& limit)
 }
 
 absl::Status AttackedCluster::Look() const {
-  ClientOptions options = ClientOptionsFrom(file_);
+  ClusterClientOptions options = ClusterClientOptionsFrom(file_);
   options.timeout = kPatience;
   MILLRACE_ASSIGN_OR_RETURN(const auto client, RawClusterClient::Connect(std::move(options)));
   const absl::Time deadline = absl::Now() + kPatience;

@@ -25,8 +25,9 @@ namespace {
 absl::Status Look(const std::string& cluster_id) {
   MILLRACE_ASSIGN_OR_RETURN(const millrace::ClusterFile file,
                             millrace::FindClusterFile(cluster_id));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<millrace::ClusterClient> client,
-                            millrace::ClusterClient::Connect(millrace::ClientOptionsFrom(file)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<millrace::ClusterClient> client,
+      millrace::ClusterClient::Connect(millrace::ClusterClientOptionsFrom(file)));
   MILLRACE_ASSIGN_OR_RETURN(const millrace::ClusterSnapshot now, client->Snapshot());
   for (const millrace::SlotStatus& slot : now.slots) {
     std::printf("%s is %s\n", slot.role.ToString().c_str(),

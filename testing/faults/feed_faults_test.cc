@@ -285,7 +285,7 @@ TEST_F(FeedFaultsTest, ASourceThatFailsIsNamedAndTheClusterTrainsAgain) {
 TEST_F(FeedFaultsTest, ABadCsvLineIsNamedAndTheClusterTrainsAgain) {
   auto cluster = Run(2);
   ASSERT_THAT(cluster, IsOk());
-  CsvOptions options;
+  CsvSourceOptions options;
   options.num_partitions = 2;
   options.types = {{"id", Type::Int64()}};
   auto source = CsvSource::FromText("id\n1\n2\n3\nfour\n5\n6\n", options, "rows.csv");

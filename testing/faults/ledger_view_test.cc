@@ -76,7 +76,7 @@ class LedgerViewTest : public FaultTest {
   void Watch(const Cluster& cluster) {
     auto file = FindClusterFile(cluster.cluster_id());
     ASSERT_THAT(file, IsOk());
-    auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
+    auto client = RawClusterClient::Connect(ClusterClientOptionsFrom(*file));
     ASSERT_THAT(client, IsOk());
     client_ = *std::move(client);
     RawWatchCallbacks callbacks;

@@ -59,7 +59,7 @@ void Fuzz(absl::string_view input) {
   const auto type = static_cast<uint8_t>(input[1]);
   const std::array<Type, 8> types = {Type::Int64(),   Type::Int8(), Type::Uint64(), Type::Float32(),
                                      Type::Float64(), Type::Bool(), Type::Utf8(),   Type::Binary()};
-  CsvOptions options;
+  CsvSourceOptions options;
   options.num_partitions = 1 + (flags & 3);
   options.delimiter = ",;\t\""[(flags >> 2) & 3];
   if ((flags & 16) != 0) options.lists.push_back({.name = "v", .columns = {"b", "c"}});

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
+absl::StatusOr<ClusterClientOptions> FromConnect(const ClusterChoice& choice) {
   if (!choice.cluster.empty()) {
     return absl::InvalidArgumentError("--cluster and --connect both name a cluster: give one");
   }
@@ -33,7 +33,7 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
         "with its key) and --token-file FILE: ca_pem, identity_pem and viewer_token of the cluster "
         "file");
   }
-  ClientOptions options;
+  ClusterClientOptions options;
   options.address = choice.connect;
   MILLRACE_ASSIGN_OR_RETURN(options.ca_pem, ReadFile(choice.ca_file, kMaxFileBytes));
   MILLRACE_ASSIGN_OR_RETURN(options.identity_pem, ReadFile(choice.identity_file, kMaxFileBytes));
@@ -86,7 +86,7 @@ absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
 absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice& choice,
                                                             Purpose purpose) {
   if (!choice.connect.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(ClientOptions options, FromConnect(choice));
+    MILLRACE_ASSIGN_OR_RETURN(ClusterClientOptions options, FromConnect(choice));
     return RawClusterClient::Connect(std::move(options));
   }
   if (!choice.ca_file.empty() || !choice.identity_file.empty() || !choice.token_file.empty()) {
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice&
                      " with --cluster FILE, or start one: `millrace run -n 2 -- PROGRAM`"));
   }
   if (!file.ok()) return file.status();
-  return RawClusterClient::Connect(ClientOptionsFrom(*file));
+  return RawClusterClient::Connect(ClusterClientOptionsFrom(*file));
 }
 
 }  // namespace millrace::cli
