@@ -6,7 +6,7 @@
 //
 //   MILLRACE_ASSIGN_OR_RETURN(RecordBatch batch, RecordBatch::FromArrowArray(schema, &array));
 //   RecordBatch head = batch.Slice(0, 64);        // no copy
-//   for (const RecordBatch& piece : SliceBySize(batch, 1 << 20)) Send(piece);
+//   for (const RecordBatch& piece : SliceBySize(batch)) Send(piece);
 
 #ifndef MILLRACE_RECORD_BATCH_H_
 #define MILLRACE_RECORD_BATCH_H_
@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/column_view.h"
+#include "millrace/option_defaults.h"
 #include "millrace/schema.h"
 
 struct ArrowArray;   // Arrow C Data Interface
@@ -96,7 +97,7 @@ class RecordBatch {
 // Cuts `batch` into consecutive slices of at most about `target_bytes` (byte_size()), but at least
 // one row each; none if it has no rows. No copy.
 [[nodiscard]] std::vector<RecordBatch> SliceBySize(const RecordBatch& batch,
-                                                   int64_t target_bytes = int64_t{1} << 20);
+                                                   int64_t target_bytes = kDefaultBatchBytes);
 
 }  // namespace millrace
 

@@ -40,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "millrace/option_defaults.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
 #include "millrace/types.h"
@@ -154,7 +155,7 @@ struct CsvSourceOptions {
   std::vector<CsvList> lists;
   char delimiter = ',';
   // Rows of each record batch are chosen to have about this many bytes of text.
-  int64_t batch_bytes = int64_t{1} << 20;
+  int64_t batch_bytes = kDefaultBatchBytes;
 };
 
 // Rows from comma-separated text (RFC 4180) in files or in memory.
