@@ -56,11 +56,9 @@ struct KubernetesResolverOptions {
   PodAddress address = PodAddress::kPodIp;
   // For PodAddress::kDns; empty to leave the pod's search domains to complete the name.
   std::string cluster_domain = "cluster.local";
-  // The prefix of master(); none if nullopt or empty. (TensorFlow)
-  std::optional<std::string> rpc_layer = "grpc";
-  // The task of this process, if it is not that of its pod. (TensorFlow)
-  std::optional<std::string> task_type;
-  std::optional<int> task_id;
+  // The task of this process, if it is not that of its pod, and the prefix of master(): "grpc" if
+  // no rpc_layer is set, none if it is "". (TensorFlow)
+  TaskProperties properties;
 
   // Empty: POD_NAMESPACE, the service account's, or the kubeconfig context's; else "default".
   std::string namespace_name;

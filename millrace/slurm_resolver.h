@@ -59,9 +59,9 @@ struct SlurmResolverOptions {
   // Whether cluster_spec() sets CUDA_VISIBLE_DEVICES of this process to its slice. Nullopt: only
   // with kTensorFlow. Not safe while other threads read the environment.
   std::optional<bool> auto_set_gpu;
-  std::optional<std::string> rpc_layer = "grpc";
-  std::optional<std::string> task_type;  // nullopt: by rank
-  std::optional<int> task_id;
+  // The task of this process, if it is not that of its rank, and the prefix of master(): "grpc" if
+  // no rpc_layer is set, none if it is "".
+  TaskProperties properties;
   Reader read;            // empty: the environment of this process
   Writer write;           // empty: the environment of this process
   GpuCounter count_gpus;  // empty: what `millrace-gpu` sees

@@ -78,11 +78,10 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
   SlurmResolverOptions options;
   options.behavior = behavior;
   MILLRACE_RETURN_IF_ERROR(ArgumentRulesOf(behavior).check_slurm(description, where));
-  MILLRACE_ASSIGN_OR_RETURN(const TaskProperties properties,
-                            ReadTaskProperties(description, where));
-  options.task_type = properties.task_type;
-  options.task_id = properties.task_id;
-  if (description.contains("rpc_layer")) options.rpc_layer = properties.rpc_layer;
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  if (description.contains("rpc_layer") && description["rpc_layer"].is_null()) {
+    options.properties.rpc_layer = "";
+  }
   if (const OrderedJson* jobs = FindMember(description, "jobs"); jobs != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(options.jobs, NumbersByName(*jobs, MemberPath(where, "jobs")));
   }

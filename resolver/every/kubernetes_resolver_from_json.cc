@@ -105,11 +105,12 @@ absl::Status ReadRest(const Json& object, absl::string_view where,
       object, "address", where,
       {{"pod_ip", PodAddress::kPodIp}, {"host_ip", PodAddress::kHostIp}, {"dns", PodAddress::kDns}},
       &options->address));
-  MILLRACE_RETURN_IF_ERROR(ReadWord<MemberCompleteness>(object, "completeness", where,
-                                                     {{"require_all", MemberCompleteness::kRequireAll},
-                                                      {"wait", MemberCompleteness::kWait},
-                                                      {"available", MemberCompleteness::kAvailable}},
-                                                     &options->completeness));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadWord<MemberCompleteness>(object, "completeness", where,
+                                   {{"require_all", MemberCompleteness::kRequireAll},
+                                    {"wait", MemberCompleteness::kWait},
+                                    {"available", MemberCompleteness::kAvailable}},
+                                   &options->completeness));
   MILLRACE_ASSIGN_OR_RETURN(options->cluster_domain,
                             GetStringOr(object, "cluster_domain", options->cluster_domain, where));
   MILLRACE_ASSIGN_OR_RETURN(options->namespace_name, GetStringOr(object, "namespace", "", where));
@@ -141,10 +142,8 @@ absl::StatusOr<KubernetesResolverOptions> KubernetesOptionsFromJson(const Ordere
   options.job_to_label_mapping = std::move(arguments.job_to_label_mapping);
   options.tf_server_port_text = std::move(arguments.tf_server_port_text);
   const OrderedJson& rest = arguments.rest;
-  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties, ReadTaskProperties(rest, where));
-  options.task_type = std::move(properties.task_type);
-  options.task_id = properties.task_id;
-  if (rest.contains("rpc_layer")) options.rpc_layer = std::move(properties.rpc_layer);
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(rest, where));
+  if (rest.contains("rpc_layer") && rest["rpc_layer"].is_null()) options.properties.rpc_layer = "";
   MILLRACE_RETURN_IF_ERROR(ReadRest(Json(rest), where, &options));
   return options;
 }

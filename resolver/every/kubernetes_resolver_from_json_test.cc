@@ -60,7 +60,7 @@ TEST(KubernetesOptionsFromJsonTest, ReadsEveryOption) {
                                           Pair("worker", PodPort::Number(7000))));
   EXPECT_EQ(options->address, PodAddress::kDns);
   EXPECT_EQ(options->cluster_domain, "corp.local");
-  EXPECT_EQ(options->rpc_layer, "http");
+  EXPECT_EQ(options->properties.rpc_layer, "http");
   EXPECT_EQ(options->namespace_name, "ml");
   EXPECT_TRUE(options->all_namespaces);
   EXPECT_EQ(options->completeness, MemberCompleteness::kWait);
@@ -72,8 +72,8 @@ TEST(KubernetesOptionsFromJsonTest, ReadsEveryOption) {
   EXPECT_EQ(options->executable_location, ExecutableLocation::kOffCluster);
   EXPECT_EQ(options->kubeconfig, "/k");
   EXPECT_EQ(options->context, "prod");
-  EXPECT_EQ(options->task_type, "worker");
-  EXPECT_EQ(options->task_id, 3);
+  EXPECT_EQ(options->properties.task_type, "worker");
+  EXPECT_EQ(options->properties.task_id, 3);
 }
 
 TEST(KubernetesOptionsFromJsonTest, LeavesDefaultsWhereNothingIsSaid) {
@@ -83,12 +83,12 @@ TEST(KubernetesOptionsFromJsonTest, LeavesDefaultsWhereNothingIsSaid) {
     ASSERT_THAT(options, IsOk());
     EXPECT_THAT(options->job_to_label_mapping, IsEmpty());
     EXPECT_EQ(options->tf_server_port, 8470);
-    EXPECT_EQ(options->rpc_layer, "grpc");
+    EXPECT_EQ(options->properties.rpc_layer, std::nullopt);
     EXPECT_EQ(options->completeness, MemberCompleteness::kRequireAll);
     EXPECT_EQ(options->timeout, absl::Seconds(30));
-    EXPECT_EQ(options->task_id, std::nullopt);
+    EXPECT_EQ(options->properties.task_id, std::nullopt);
   }
-  EXPECT_EQ(Read(R"({"rpc_layer": null})")->rpc_layer, std::nullopt);
+  EXPECT_EQ(Read(R"({"rpc_layer": null})")->properties.rpc_layer, "");
 }
 
 TEST(KubernetesOptionsFromJsonTest, NamesTheMemberThatIsWrong) {
@@ -135,9 +135,9 @@ TEST(KubernetesOptionsFromJsonTest, TakesArgumentsAsTensorFlowDoes) {
   EXPECT_EQ(read(R"({"tf_server_port": null})")->tf_server_port_text, "None");
   EXPECT_EQ(read(R"({"tf_server_port": -1})")->tf_server_port_text, "-1");
   EXPECT_EQ(read("{}")->tf_server_port_text, std::nullopt);
-  EXPECT_EQ(read(R"({"rpc_layer": null})")->rpc_layer, std::nullopt);
-  EXPECT_EQ(read(R"({"rpc_layer": 7})")->rpc_layer, "7");
-  EXPECT_EQ(read("{}")->rpc_layer, "grpc");
+  EXPECT_EQ(read(R"({"rpc_layer": null})")->properties.rpc_layer, "");
+  EXPECT_EQ(read(R"({"rpc_layer": 7})")->properties.rpc_layer, "7");
+  EXPECT_EQ(read("{}")->properties.rpc_layer, std::nullopt);
 
   const auto expect = [&](absl::string_view text, const std::string& python_class,
                           const std::string& message) {

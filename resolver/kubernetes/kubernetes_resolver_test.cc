@@ -153,7 +153,7 @@ TEST_F(KubernetesResolverTest, RefusesOptionsThatContradictThemselves) {
   expect([](auto* o) { o->timeout = absl::ZeroDuration(); }, "timeout must be above 0");
   expect([](auto* o) { o->wait_timeout = absl::ZeroDuration(); }, "wait_timeout");
   expect([](auto* o) { o->max_backoff = -absl::Seconds(1); }, "max_backoff");
-  expect([](auto* o) { o->task_id = -1; }, "task_id");
+  expect([](auto* o) { o->properties.task_id = -1; }, "task_id");
 }
 
 TEST_F(KubernetesResolverTest, SkipsPodsThatHaveEndedOrAreBeingDeleted) {
@@ -286,6 +286,16 @@ TEST_F(KubernetesResolverTest, WhatIsSetCountsMoreThanItsPod) {
   EXPECT_THAT(resolver->master("worker", 7),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("No task with index 7")));
   EXPECT_THAT(resolver->environment(), IsOkAndHolds(std::optional<std::string>("")));
+}
+
+TEST_F(KubernetesResolverTest, ItsOptionsMaySayWhichTaskItIs) {
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1));
+  options_.identity = PodIdentity{.uid = "uid-w-1"};
+  options_.properties = {.task_type = "worker", .task_id = 0};
+  EXPECT_THAT(Create()->master(), IsOkAndHolds("grpc://10.0.0.0:8470"));
+  options_.properties.rpc_layer = "";
+  EXPECT_THAT(Create()->master(), IsOkAndHolds("10.0.0.0:8470"));
 }
 
 TEST_F(KubernetesResolverTest, CountsTheGpusInTheLimitsOfOtherPods) {

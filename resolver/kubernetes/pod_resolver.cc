@@ -85,7 +85,7 @@ absl::Status CheckOptions(const KubernetesResolverOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckPositive("timeout", options.timeout));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("wait_timeout", options.wait_timeout));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("max_backoff", options.max_backoff));
-  return CheckTaskId(options.task_id);
+  return CheckTaskId(options.properties.task_id);
 }
 
 // Waiting does not help.
@@ -401,9 +401,9 @@ absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakePodResolver(
 }  // namespace internal
 
 KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options)
-    : ResolverBase({.properties = {.task_type = options.task_type,
-                                   .task_id = options.task_id,
-                                   .rpc_layer = options.rpc_layer},
+    : ResolverBase({.properties = {.task_type = options.properties.task_type,
+                                   .task_id = options.properties.task_id,
+                                   .rpc_layer = options.properties.rpc_layer.value_or("grpc")},
                     .count_accelerators = options.count_accelerators}) {}
 
 KubernetesResolver::~KubernetesResolver() = default;

@@ -34,7 +34,7 @@ TEST_F(SlurmResolverTest, UnpaddedHostsKeepTheirRanks) {
                   {"SLURM_STEP_NUM_TASKS", "12"},
                   {"SLURM_STEP_NODELIST", "n[1-12]"},
                   {"SLURM_STEP_TASKS_PER_NODE", "1(x12)"}};
-  const auto resolver = Make({.rpc_layer = ""});
+  const auto resolver = Make({.properties = {.rpc_layer = ""}});
   EXPECT_EQ(resolver->GetTaskInfo(), (SlurmTaskInfo{.task_type = "worker", .task_id = 9}));
   EXPECT_THAT(resolver->master(), IsOkAndHolds("n10:8888"));
 }
@@ -68,6 +68,9 @@ TEST_F(SlurmResolverTest, KnowsItsOwnTask) {
   EXPECT_THAT(resolver->set_task_id(3), IsOk());
   EXPECT_THAT(resolver->master(), IsOkAndHolds("grpc://t02n43:8888"));
   EXPECT_EQ(resolver->GetTaskInfo(), (SlurmTaskInfo{.task_type = "worker", .task_id = 0}));
+  const auto told = Make(
+      {.jobs = {{{"ps", 1}, {"worker", 4}}}, .properties = {.task_type = "worker", .task_id = 3}});
+  EXPECT_THAT(told->master(), IsOkAndHolds("grpc://t02n43:8888"));
 }
 
 TEST_F(SlurmResolverTest, OutsideAStepItSaysWhatToDo) {
@@ -140,7 +143,7 @@ TEST_F(SlurmResolverTest, RefusesOptionsThatCannotBe) {
   ExpectRefused({.gpus_per_task = -1}, "gpus_per_task");
   ExpectRefused({.tasks_per_node = 0}, "no task");
   ExpectRefused({.tasks_per_node = -1}, "must not be negative");
-  ExpectRefused({.task_id = -1}, "task_id");
+  ExpectRefused({.properties = {.task_id = -1}}, "task_id");
 }
 
 TEST_F(SlurmResolverTest, TasksPerNodeReplaceTheVariable) {

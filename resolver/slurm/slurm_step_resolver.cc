@@ -10,15 +10,15 @@ namespace millrace {
 
 absl::StatusOr<std::unique_ptr<SlurmResolver>> MakeSlurmStepResolver(
     const SlurmResolverOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.task_id));
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   MILLRACE_ASSIGN_OR_RETURN(SlurmStep step, ReadSlurmStep(options));
   return std::make_unique<SlurmStepResolver>(options, std::move(step));
 }
 
 SlurmResolver::SlurmResolver(const SlurmResolverOptions& options)
-    : ResolverBase({.properties = {.task_type = options.task_type,
-                                   .task_id = options.task_id,
-                                   .rpc_layer = options.rpc_layer},
+    : ResolverBase({.properties = {.task_type = options.properties.task_type,
+                                   .task_id = options.properties.task_id,
+                                   .rpc_layer = options.properties.rpc_layer.value_or("grpc")},
                     .count_accelerators = nullptr}) {}
 
 SlurmResolver::~SlurmResolver() = default;
