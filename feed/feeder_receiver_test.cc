@@ -187,7 +187,7 @@ class FeederReceiverTest : public ::testing::Test, public TrainObserver {
 TEST_F(FeederReceiverTest, EveryRowOfEveryEpochIsReadOnce) {
   AddNode(Train(64));
   AddNode(Train(64));
-  const MemorySource source = *MemorySource::Split(Ids(0, 10007), /*num_partitions=*/9);
+  const MemorySource source = **MemorySource::Split(Ids(0, 10007), /*num_partitions=*/9);
   auto result = RunTrain(source, /*epochs=*/3);
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 3 * 10007);
@@ -207,7 +207,7 @@ TEST_F(FeederReceiverTest, EveryRowOfEveryEpochIsReadOnce) {
 
 TEST_F(FeederReceiverTest, TrainCallsFollowOneAnotherAndABatchNeverSpansTwo) {
   Node& node = AddNode(Train(64));
-  const MemorySource source = *MemorySource::Split(Ids(0, 100), 3);
+  const MemorySource source = **MemorySource::Split(Ids(0, 100), 3);
   for (int call = 0; call < 3; ++call) ASSERT_THAT(RunTrain(source), IsOk());
   EXPECT_EQ(AllIds(), Range(100, 3));
   EXPECT_THAT(node.sizes(), testing::ElementsAre(64, 36, 64, 36, 64, 36));
@@ -216,7 +216,7 @@ TEST_F(FeederReceiverTest, TrainCallsFollowOneAnotherAndABatchNeverSpansTwo) {
 // The tail of each partition waits in a batch for rows of the next one, whose task begins later.
 TEST_F(FeederReceiverTest, ABatchLargerThanAllPartitionsInHandDoesNotBlock) {
   AddNode(Train(1000));
-  const MemorySource source = *MemorySource::Split(Ids(0, 2500), 50);
+  const MemorySource source = **MemorySource::Split(Ids(0, 2500), 50);
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(AllIds(), Range(2500));
@@ -224,7 +224,7 @@ TEST_F(FeederReceiverTest, ABatchLargerThanAllPartitionsInHandDoesNotBlock) {
 
 TEST_F(FeederReceiverTest, ABatchLargerThanTheBudgetDoesNotBlock) {
   AddNode(Train(5000), /*budget_bytes=*/4096);
-  const MemorySource source = *MemorySource::Split(Ids(0, 12000), 4);
+  const MemorySource source = **MemorySource::Split(Ids(0, 12000), 4);
   ASSERT_THAT(RunTrain(source), IsOk());
   EXPECT_EQ(AllIds(), Range(12000));
 }
@@ -249,7 +249,7 @@ TEST_F(FeederReceiverTest, ASlowReaderHoldsTheProgramUp) {
     }
     return absl::OkStatus();
   });
-  const MemorySource source = *MemorySource::Split(Ids(0, kRows), 1);
+  const MemorySource source = **MemorySource::Split(Ids(0, kRows), 1);
   InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "slow"});
   auto reader = *job.OpenPartition(0);
   ASSERT_THAT(reader->Next(), IsOk());
@@ -267,7 +267,7 @@ TEST_F(FeederReceiverTest, ASlowReaderHoldsTheProgramUp) {
 
 TEST_F(FeederReceiverTest, ManyPartitionsOfOneBatchStayWithinTheBudget) {
   Node& node = AddNode(Train(50), /*budget_bytes=*/1000);
-  const MemorySource source = *MemorySource::Split(Ids(0, 10000), 200);  // 400 bytes and a header
+  const MemorySource source = **MemorySource::Split(Ids(0, 10000), 200);  // 400 bytes and a header
   TrainJob job(feeder_.get(), &directory_, &source, this,
                {.feed_id = "many", .feed_timeout = absl::Seconds(60), .max_feeding_threads = 32});
   ASSERT_THAT(job.Run(), IsOk());
@@ -280,7 +280,7 @@ TEST_F(FeederReceiverTest, ManyPartitionsOfOneBatchStayWithinTheBudget) {
 TEST_F(FeederReceiverTest, ANodeThatLeavesEarlyIsReplacedByTheOthers) {
   AddNode(Train(10, /*batches=*/3));
   AddNode(Train(10));
-  const MemorySource source = *MemorySource::Split(Ids(0, 5000), 8);
+  const MemorySource source = **MemorySource::Split(Ids(0, 5000), 8);
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
@@ -315,7 +315,7 @@ Node::Program ReadLateAfter(int batches) {
 TEST_F(FeederReceiverTest, WhatASlowNodeHasBegunGoesOnAtAnother) {
   AddNode(ReadLateAfter(/*batches=*/1));
   AddNode(Train(10));
-  const MemorySource source = *MemorySource::Split(Ids(0, 5000), 8);
+  const MemorySource source = **MemorySource::Split(Ids(0, 5000), 8);
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_GE(result->moved, 1);
@@ -329,7 +329,7 @@ TEST_F(FeederReceiverTest, WhatASlowNodeHasBegunGoesOnAtAnother) {
 TEST_F(FeederReceiverTest, WhatASlowNodeHasNotBegunMovesWhateverTheSource) {
   AddNode(ReadLateAfter(/*batches=*/0));
   AddNode(Train(10));
-  const UnstableSource source(*MemorySource::Split(Ids(0, 5000), 8));
+  const UnstableSource source(**MemorySource::Split(Ids(0, 5000), 8));
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_GE(result->moved, 1);
@@ -340,7 +340,7 @@ TEST_F(FeederReceiverTest, WhatASlowNodeHasNotBegunMovesWhateverTheSource) {
 TEST_F(FeederReceiverTest, WhenAllHaveLeftTheCallIsOver) {
   AddNode(Train(10, /*batches=*/3));
   AddNode(Train(10, /*batches=*/1));
-  const MemorySource source = *MemorySource::Split(Ids(0, 500000), 100);
+  const MemorySource source = **MemorySource::Split(Ids(0, 500000), 100);
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
@@ -355,7 +355,7 @@ TEST_F(FeederReceiverTest, AProgramThatDoesNotReadTimesOut) {
     release->WaitForNotification();
     return absl::OkStatus();
   });
-  const MemorySource source = *MemorySource::Split(Ids(0, 200), 1);
+  const MemorySource source = **MemorySource::Split(Ids(0, 200), 1);
   EXPECT_THAT(RunTrain(source, 1, absl::Milliseconds(300)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("worker:0 acknowledged no row of partition 0"),
@@ -369,13 +369,13 @@ TEST_F(FeederReceiverTest, AProgramThatFailsFailsTheCall) {
     MILLRACE_RETURN_IF_ERROR(feed->NextBatch(64).status());
     return absl::DataLossError("loss is NaN");
   });
-  const MemorySource source = *MemorySource::Split(Ids(0, 200), 1);
+  const MemorySource source = **MemorySource::Split(Ids(0, 200), 1);
   EXPECT_THAT(RunTrain(source), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("loss is NaN")));
 }
 
 TEST_F(FeederReceiverTest, AnUnknownQueueNamesThoseThereAre) {
   AddNode(Train(10));
-  const MemorySource source = *MemorySource::Split(Ids(0, 10), 1);
+  const MemorySource source = **MemorySource::Split(Ids(0, 10), 1);
   TrainJob job(feeder_.get(), &directory_, &source, this, {.feed_id = "f", .queue = "images"});
   EXPECT_THAT(job.Run(), StatusIs(absl::StatusCode::kNotFound,
                                   AllOf(HasSubstr("images"), HasSubstr("input"))));
@@ -395,7 +395,7 @@ TEST_F(FeederReceiverTest, ColumnsOfEveryTypeArrive) {
     }
     return absl::OkStatus();
   });
-  const MemorySource source = *MemorySource::Create({{sent}});
+  const MemorySource source = **MemorySource::Create({{sent}});
   ASSERT_THAT(RunTrain(source), IsOk());
   MutexLock lock(&mu);
   auto joined = RecordBatch::Concat(read);
@@ -406,7 +406,7 @@ TEST_F(FeederReceiverTest, ColumnsOfEveryTypeArrive) {
 TEST_F(FeederReceiverTest, InferenceAnswersEveryRowInOrder) {
   AddNode(Double(64));
   AddNode(Double(17));
-  const MemorySource source = *MemorySource::Split(Ids(0, 10007), /*num_partitions=*/13);
+  const MemorySource source = **MemorySource::Split(Ids(0, 10007), /*num_partitions=*/13);
   InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr,
                    {.feed_id = "i", .batch_bytes = 1000});
   int64_t next = 0;
@@ -422,7 +422,7 @@ TEST_F(FeederReceiverTest, InferenceAnswersEveryRowInOrder) {
 
 TEST_F(FeederReceiverTest, TwoReadersOfOneNodeAreServedInTurn) {
   AddNode(Double(64));
-  const MemorySource source = *MemorySource::Split(Ids(0, 1000), 2);
+  const MemorySource source = **MemorySource::Split(Ids(0, 1000), 2);
   InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});
   std::vector<Thread> readers;
   for (int partition : {0, 1}) {
@@ -451,7 +451,7 @@ TEST_F(FeederReceiverTest, TooFewResultsAreAnErrorThatNamesTheRows) {
     }
     return absl::OkStatus();
   });
-  const MemorySource source = *MemorySource::Split(Ids(0, 64), 1);
+  const MemorySource source = **MemorySource::Split(Ids(0, 64), 1);
   InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});
   auto reader = *job.OpenPartition(0);
   absl::StatusOr<std::optional<RecordBatch>> results;
@@ -467,7 +467,7 @@ TEST_F(FeederReceiverTest, TrainingThenInferenceInOneProgram) {
     MILLRACE_RETURN_IF_ERROR(Train(64)(node));
     return Double(64)(node);
   });
-  const MemorySource source = *MemorySource::Split(Ids(0, 1000), 2);
+  const MemorySource source = **MemorySource::Split(Ids(0, 1000), 2);
   ASSERT_THAT(RunTrain(source), IsOk());
   nodes_[0]->receiver().EndFeed("input");
   InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});

@@ -133,9 +133,10 @@ class Cluster {
                                     const TrainOptions& options = {});
   // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train
   // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
-  // The result reads `source` after this call has returned, and so shares its ownership.
+  // The result reads `source` after this call has returned, and so shares its ownership: give it a
+  // std::unique_ptr that nobody else needs, or a std::shared_ptr.
   [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
-      const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
+      std::shared_ptr<const PartitionedSource> source, const InferenceOptions& options = {});
   // Ends the training or inference that nodes do on a queue: ShouldStop() turns true once they have
   // read what was fed. A program that has trained may serve inference on the queue afterwards; it
   // cannot be trained on again. Returns as Train for a wrong queue or mode.

@@ -11,6 +11,9 @@
 //   StreamSource      whatever speaks the Arrow C stream interface (Arrow, DuckDB, ADBC)
 //   GeneratorSource   a function: synthetic data, or a reader of one's own
 //
+// A static function of its class makes each, as a std::unique_ptr. Train borrows what that points
+// to, and Inference keeps it.
+//
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CsvSource> source,
 //                             CsvSource::FromFiles({"digits.csv"}, {.num_partitions = 4}));
 //   MILLRACE_RETURN_IF_ERROR(cluster->Train(*source));
@@ -96,7 +99,8 @@ class PartitionedSource {
 
 // Rows that are in memory already. Deterministic: every epoch yields the same rows.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(MemorySource source, MemorySource::Split(batch, /*partitions=*/4));
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,
+//                             MemorySource::Split(batch, /*num_partitions=*/4));
 //
 // Ownership: shares the batches' memory.
 class MemorySource final : public PartitionedSource {
@@ -104,17 +108,17 @@ class MemorySource final : public PartitionedSource {
   // partitions[p] are the batches of partition p; it may be empty, the outer vector may not.
   // Returns INVALID_ARGUMENT if there is no partition, no batch at all (then no schema is known),
   // or if schemas differ.
-  [[nodiscard]] static absl::StatusOr<MemorySource> Create(
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MemorySource>> Create(
       std::vector<std::vector<RecordBatch>> partitions);
 
   // `batch` in `num_partitions` ranges of rows whose sizes differ by one at most; no copy.
   // Returns INVALID_ARGUMENT if num_partitions < 1.
-  [[nodiscard]] static absl::StatusOr<MemorySource> Split(const RecordBatch& batch,
-                                                          int num_partitions);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MemorySource>> Split(const RecordBatch& batch,
+                                                                           int num_partitions);
   // All rows of `batches`, in their order, in `num_partitions` such ranges, or in one for each row
   // where there are fewer rows. Errors as Create and the above.
-  [[nodiscard]] static absl::StatusOr<MemorySource> Split(const std::vector<RecordBatch>& batches,
-                                                          int num_partitions);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MemorySource>> Split(
+      const std::vector<RecordBatch>& batches, int num_partitions);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
   [[nodiscard]] int num_partitions() const override {
@@ -171,9 +175,9 @@ struct CsvSourceOptions {
 // ("a ""b"", c"), also over several lines; records end with LF or CRLF; empty lines are skipped; a
 // UTF-8 byte order mark is skipped. White space belongs to the field.
 //
-// Types: of a column not named in CsvSourceOptions::types, inferred from all its fields in all files:
-// int64 if each that is not empty is a decimal integer in range, otherwise float64 if each is a
-// number as strtod reads it in the C locale (nan and inf included, hexadecimal not), otherwise
+// Types: of a column not named in CsvSourceOptions::types, inferred from all its fields in all
+// files: int64 if each that is not empty is a decimal integer in range, otherwise float64 if each
+// is a number as strtod reads it in the C locale (nan and inf included, hexadecimal not), otherwise
 // utf8; utf8 too if all are empty. An empty field is the empty string in a utf8 or binary column,
 // and null in any other. bool reads true, false, 1 and 0.
 //
@@ -220,7 +224,7 @@ class CsvSource final : public PartitionedSource {
 // carry is refused with INVALID_ARGUMENT: other column types, dictionaries, compressed bodies,
 // big-endian data, and streams of before Arrow 0.15.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(ArrowIpcSource source,
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ArrowIpcSource> source,
 //                             ArrowIpcSource::Create({"a.arrow", "b.arrow"}));
 //
 // Deterministic as long as the files stay as they are. Each batch is read into memory of its own: a
@@ -230,7 +234,8 @@ class ArrowIpcSource final : public PartitionedSource {
   // Reads the schemas. Returns INVALID_ARGUMENT without a path, if a file is no Arrow IPC of rows
   // that a feed carries, or if schemas differ, naming the file; NOT_FOUND, PERMISSION_DENIED and so
   // on from the system.
-  [[nodiscard]] static absl::StatusOr<ArrowIpcSource> Create(std::vector<std::string> paths);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ArrowIpcSource>> Create(
+      std::vector<std::string> paths);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
   [[nodiscard]] int num_partitions() const override { return static_cast<int>(paths_.size()); }
@@ -264,8 +269,11 @@ class StreamSource final : public PartitionedSource {
   using OpenFunction =
       std::function<absl::Status(int partition, int64_t data_epoch, ArrowArrayStream* out)>;
 
-  // num_partitions > 0 (checked). `deterministic`: see PartitionedSource.
-  StreamSource(int num_partitions, OpenFunction open, bool deterministic);
+  // Returns INVALID_ARGUMENT if num_partitions < 1 or there is no function. `deterministic`: see
+  // PartitionedSource.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<StreamSource>> Create(int num_partitions,
+                                                                            OpenFunction open,
+                                                                            bool deterministic);
 
   [[nodiscard]] int num_partitions() const override { return num_partitions_; }
   [[nodiscard]] absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(
@@ -273,6 +281,9 @@ class StreamSource final : public PartitionedSource {
   [[nodiscard]] bool deterministic() const override { return deterministic_; }
 
  private:
+  StreamSource(int num_partitions, OpenFunction open, bool deterministic)
+      : num_partitions_(num_partitions), open_(std::move(open)), deterministic_(deterministic) {}
+
   const int num_partitions_;
   const OpenFunction open_;
   const bool deterministic_;
@@ -294,9 +305,10 @@ class GeneratorSource final : public PartitionedSource {
 
   // Returns INVALID_ARGUMENT if num_partitions < 1 or there is no function. `deterministic`: see
   // PartitionedSource.
-  [[nodiscard]] static absl::StatusOr<GeneratorSource> Create(Schema schema, int num_partitions,
-                                                              Generate generate,
-                                                              bool deterministic);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<GeneratorSource>> Create(Schema schema,
+                                                                               int num_partitions,
+                                                                               Generate generate,
+                                                                               bool deterministic);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
   [[nodiscard]] int num_partitions() const override { return num_partitions_; }

@@ -215,7 +215,8 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
 
 class [[gnu::visibility("hidden")]] InferenceResult::Impl {
  public:
-  Impl(Cluster::Impl* cluster, std::shared_ptr<PartitionedSource> source, InferenceOptions options)
+  Impl(Cluster::Impl * cluster, std::shared_ptr<const PartitionedSource> source,
+       InferenceOptions options)
       : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
 
   int num_partitions() const { return source_->num_partitions(); }
@@ -225,15 +226,16 @@ class [[gnu::visibility("hidden")]] InferenceResult::Impl {
 
  private:
   Cluster::Impl* const cluster_;
-  const std::shared_ptr<PartitionedSource> source_;
+  const std::shared_ptr<const PartitionedSource> source_;
   const InferenceOptions options_;
 };
 
-absl::StatusOr<InferenceResult> Cluster::Inference(const std::shared_ptr<PartitionedSource>& source,
+absl::StatusOr<InferenceResult> Cluster::Inference(std::shared_ptr<const PartitionedSource> source,
                                                    const InferenceOptions& options) {
   if (source == nullptr) return absl::InvalidArgumentError("Inference: there is no source");
   MILLRACE_RETURN_IF_ERROR(impl_->CheckInference(options));
-  return InferenceResult(std::make_unique<InferenceResult::Impl>(impl_.get(), source, options));
+  return InferenceResult(
+      std::make_unique<InferenceResult::Impl>(impl_.get(), std::move(source), options));
 }
 
 InferenceResult::InferenceResult(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

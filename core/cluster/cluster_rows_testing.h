@@ -22,7 +22,7 @@ inline MemorySource Rows(int64_t rows, int partitions) {
   std::iota(x.begin(), x.end(), 0);
   BatchBuilder builder;
   builder.AddColumn("x", x);
-  return *MemorySource::Split(*builder.Build(), partitions);
+  return **MemorySource::Split(*builder.Build(), partitions);
 }
 
 }  // namespace millrace

@@ -59,7 +59,7 @@ MemorySource Source(const std::vector<int64_t>& sizes) {
       batches.push_back(*builder.Build());
     }
   }
-  return *MemorySource::Create(std::move(partitions));
+  return **MemorySource::Create(std::move(partitions));
 }
 
 int64_t Sum(const std::vector<int64_t>& sizes) {

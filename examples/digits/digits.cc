@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -115,10 +116,11 @@ absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& 
 absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows) {
   Say(absl::StrCat("training: ", rows.num_rows(), " rows in ", flags.partitions, " partitions, ",
                    flags.epochs, " epochs"));
-  MILLRACE_ASSIGN_OR_RETURN(const MemorySource source, MemorySource::Split(rows, flags.partitions));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<MemorySource> source,
+                            MemorySource::Split(rows, flags.partitions));
   MILLRACE_ASSIGN_OR_RETURN(
       const TrainResult result,
-      cluster.Train(source, {.num_epochs = flags.epochs, .end_of_feed = true}));
+      cluster.Train(*source, {.num_epochs = flags.epochs, .end_of_feed = true}));
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
   Say(absl::StrFormat("trained on %d rows in %.2f s: %.0f rows/s", result.rows, seconds,
                       static_cast<double>(result.rows) / seconds));
@@ -127,9 +129,9 @@ absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows
 
 // Checks that every row came back once, in order, and returns the share that is right.
 absl::StatusOr<double> Infer(Cluster& cluster, const Flags& flags, const RecordBatch& rows) {
-  MILLRACE_ASSIGN_OR_RETURN(const MemorySource source, MemorySource::Split(rows, flags.partitions));
-  MILLRACE_ASSIGN_OR_RETURN(InferenceResult result,
-                            cluster.Inference(std::make_shared<MemorySource>(source)));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,
+                            MemorySource::Split(rows, flags.partitions));
+  MILLRACE_ASSIGN_OR_RETURN(InferenceResult result, cluster.Inference(std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<RecordBatch> batches, result.Collect());
   MILLRACE_ASSIGN_OR_RETURN(const RecordBatch returned, RecordBatch::Concat(batches));
   MILLRACE_ASSIGN_OR_RETURN(const Batch sent, Batch::Create(rows));

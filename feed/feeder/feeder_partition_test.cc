@@ -38,7 +38,7 @@ class CountingSource final : public PartitionedSource {
   mutable int opened = 0;
 
  private:
-  MemorySource source_ = *MemorySource::Create({{Ids(0, 4), Ids(0, 0), Ids(4, 6)}});
+  MemorySource source_ = **MemorySource::Create({{Ids(0, 4), Ids(0, 0), Ids(4, 6)}});
 };
 
 class FailingSource final : public PartitionedSource {

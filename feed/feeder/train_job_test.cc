@@ -135,9 +135,9 @@ TEST_F(TrainJobTest, TheNodeWithTheFewestRowsGetsTheNextPartition) {
   partitions.push_back({Ids(0, 100)});
   partitions.push_back({Ids(100, 1)});
   partitions.push_back({Ids(101, 1)});
-  const absl::StatusOr<MemorySource> source = MemorySource::Create(std::move(partitions));
+  const auto source = MemorySource::Create(std::move(partitions));
   ASSERT_THAT(source, IsOk());
-  ASSERT_THAT(Run(*source, Options()), IsOk());
+  ASSERT_THAT(Run(**source, Options()), IsOk());
   EXPECT_NE(last, many);
 }
 
@@ -239,9 +239,10 @@ TEST_F(TrainJobTest, AnErrorOfANodeFailsTheCallAndAbortsTheOthers) {
 
 TEST_F(TrainJobTest, AnErrorOfTheSourceFailsTheCall) {
   AddNode("worker:0", FakeFeedNode::ReadAll());
-  const StreamSource source(
+  const auto source = StreamSource::Create(
       2, [](int, int64_t, ArrowArrayStream*) { return absl::NotFoundError("no file"); }, true);
-  EXPECT_THAT(Run(source, Options()),
+  ASSERT_THAT(source, IsOk());
+  EXPECT_THAT(Run(**source, Options()),
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("the source, partition 0"), HasSubstr("no file"))));
 }

@@ -193,7 +193,8 @@ class ArrowIpcReader final : public RecordBatchReader {
 
 }  // namespace
 
-absl::StatusOr<ArrowIpcSource> ArrowIpcSource::Create(std::vector<std::string> paths) {
+absl::StatusOr<std::unique_ptr<ArrowIpcSource>> ArrowIpcSource::Create(
+    std::vector<std::string> paths) {
   if (paths.empty()) return absl::InvalidArgumentError("an Arrow IPC source needs a file");
   std::optional<Schema> schema;
   for (const std::string& path : paths) {
@@ -206,7 +207,7 @@ absl::StatusOr<ArrowIpcSource> ArrowIpcSource::Create(std::vector<std::string> p
     }
     if (!schema.has_value()) schema = std::move(own);
   }
-  return ArrowIpcSource(*std::move(schema), std::move(paths));
+  return std::unique_ptr<ArrowIpcSource>(new ArrowIpcSource(*std::move(schema), std::move(paths)));
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> ArrowIpcSource::Open(

@@ -61,9 +61,9 @@ class ArrowIpcSourceTest : public testing::Test {
   }
   // The column "id" of the whole file.
   static absl::StatusOr<std::vector<int64_t>> Read(const std::string& path) {
-    absl::StatusOr<ArrowIpcSource> source = ArrowIpcSource::Create({path});
+    absl::StatusOr<std::unique_ptr<ArrowIpcSource>> source = ArrowIpcSource::Create({path});
     if (!source.ok()) return source.status();
-    absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = source->Open(0, 0);
+    absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = (*source)->Open(0, 0);
     if (!reader.ok()) return reader.status();
     std::vector<int64_t> ids;
     while (true) {
@@ -91,20 +91,20 @@ TEST_F(ArrowIpcSourceTest, ReadsStreamsAndFiles) {
 TEST_F(ArrowIpcSourceTest, AFileIsAPartitionAndIsReadAgain) {
   const std::string a = Write("a", Stream({Rows(0, 1)}));
   const std::string b = Write("b", Stream({Rows(7, 2)}));
-  absl::StatusOr<ArrowIpcSource> source = ArrowIpcSource::Create({a, b});
+  absl::StatusOr<std::unique_ptr<ArrowIpcSource>> source = ArrowIpcSource::Create({a, b});
   ASSERT_THAT(source, IsOk());
-  EXPECT_EQ(source->num_partitions(), 2);
-  EXPECT_TRUE(source->deterministic());
-  EXPECT_EQ(source->schema().num_columns(), 2);
+  EXPECT_EQ((*source)->num_partitions(), 2);
+  EXPECT_TRUE((*source)->deterministic());
+  EXPECT_EQ((*source)->schema().num_columns(), 2);
   for (int epoch = 0; epoch < 2; ++epoch) {
-    auto reader = source->Open(1, epoch);
+    auto reader = (*source)->Open(1, epoch);
     ASSERT_THAT(reader, IsOk());
     EXPECT_EQ((**(*reader)->Next()).num_rows(), 2);
     EXPECT_FALSE((*reader)->Next()->has_value());
     EXPECT_FALSE((*reader)->Next()->has_value());
   }
-  EXPECT_THAT(source->Open(2, 0), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(source->Open(-1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*source)->Open(2, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*source)->Open(-1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(ArrowIpcSourceTest, SaysWhatIsWrongWithAFile) {

@@ -45,14 +45,17 @@ class GeneratorReader final : public RecordBatchReader {
 
 }  // namespace
 
-absl::StatusOr<GeneratorSource> GeneratorSource::Create(Schema schema, int num_partitions,
-                                                        Generate generate, bool deterministic) {
+absl::StatusOr<std::unique_ptr<GeneratorSource>> GeneratorSource::Create(Schema schema,
+                                                                         int num_partitions,
+                                                                         Generate generate,
+                                                                         bool deterministic) {
   if (num_partitions < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_partitions must be at least 1, found ", num_partitions));
   }
   if (generate == nullptr) return absl::InvalidArgumentError("a generator needs a function");
-  return GeneratorSource(std::move(schema), num_partitions, std::move(generate), deterministic);
+  return std::unique_ptr<GeneratorSource>(
+      new GeneratorSource(std::move(schema), num_partitions, std::move(generate), deterministic));
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> GeneratorSource::Open(int partition,

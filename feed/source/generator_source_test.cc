@@ -25,7 +25,7 @@ RecordBatch Rows(std::vector<int64_t> values) {
 using Next = absl::StatusOr<std::optional<RecordBatch>>;
 
 TEST(GeneratorSourceTest, MakesTheBatchesOfAPartitionInOrderUntilThereAreNoMore) {
-  absl::StatusOr<GeneratorSource> source = GeneratorSource::Create(
+  absl::StatusOr<std::unique_ptr<GeneratorSource>> source = GeneratorSource::Create(
       Rows({0}).schema(), 2,
       [](int partition, int64_t epoch, int64_t batch) -> Next {
         if (batch == 3) return std::nullopt;
@@ -33,9 +33,9 @@ TEST(GeneratorSourceTest, MakesTheBatchesOfAPartitionInOrderUntilThereAreNoMore)
       },
       /*deterministic=*/true);
   ASSERT_THAT(source, IsOk());
-  EXPECT_EQ(source->num_partitions(), 2);
-  EXPECT_TRUE(source->deterministic());
-  auto reader = source->Open(1, 4);
+  EXPECT_EQ((*source)->num_partitions(), 2);
+  EXPECT_TRUE((*source)->deterministic());
+  auto reader = (*source)->Open(1, 4);
   ASSERT_THAT(reader, IsOk());
   for (int64_t batch = 0; batch < 3; ++batch) {
     EXPECT_EQ((**(*reader)->Next()).num_rows(), 6 + batch);
@@ -50,14 +50,15 @@ TEST(GeneratorSourceTest, SaysWhichPartitionWentWrong) {
     return *BatchBuilder().AddColumn("other", std::vector<float>{1}).Build();
   };
   const Schema schema = Rows({0}).schema();
-  absl::StatusOr<GeneratorSource> source = GeneratorSource::Create(schema, 2, generate, false);
+  absl::StatusOr<std::unique_ptr<GeneratorSource>> source =
+      GeneratorSource::Create(schema, 2, generate, false);
   ASSERT_THAT(source, IsOk());
-  EXPECT_FALSE(source->deterministic());
-  EXPECT_THAT((*source->Open(0, 0))->Next(),
+  EXPECT_FALSE((*source)->deterministic());
+  EXPECT_THAT((*(*source)->Open(0, 0))->Next(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("partition 0")));
-  EXPECT_THAT((*source->Open(1, 0))->Next(),
+  EXPECT_THAT((*(*source)->Open(1, 0))->Next(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("another schema")));
-  EXPECT_THAT(source->Open(2, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*source)->Open(2, 0), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(GeneratorSource::Create(schema, 0, generate, false),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(GeneratorSource::Create(schema, 1, nullptr, false),

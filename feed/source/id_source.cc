@@ -40,7 +40,7 @@ std::vector<std::vector<RecordBatch>> IdPartitions(int partitions, int64_t rows)
 }
 
 MemorySource IdSource(int partitions, int64_t rows) {
-  return *MemorySource::Create(IdPartitions(partitions, rows));
+  return **MemorySource::Create(IdPartitions(partitions, rows));
 }
 
 UnstableSource::UnstableSource(MemorySource source) : source_(std::move(source)) {}

@@ -33,7 +33,7 @@ class MemoryReader final : public RecordBatchReader {
 
 }  // namespace
 
-absl::StatusOr<MemorySource> MemorySource::Create(
+absl::StatusOr<std::unique_ptr<MemorySource>> MemorySource::Create(
     std::vector<std::vector<RecordBatch>> partitions) {
   const RecordBatch* first = nullptr;
   for (const std::vector<RecordBatch>& partition : partitions) {
@@ -48,11 +48,11 @@ absl::StatusOr<MemorySource> MemorySource::Create(
   }
   if (first == nullptr) return absl::InvalidArgumentError("a source of no record batches");
   Schema schema = first->schema();
-  return MemorySource(std::move(schema), std::move(partitions));
+  return std::unique_ptr<MemorySource>(new MemorySource(std::move(schema), std::move(partitions)));
 }
 
-absl::StatusOr<MemorySource> MemorySource::Split(const std::vector<RecordBatch>& batches,
-                                                 int num_partitions) {
+absl::StatusOr<std::unique_ptr<MemorySource>> MemorySource::Split(
+    const std::vector<RecordBatch>& batches, int num_partitions) {
   if (num_partitions < 1) {
     return absl::InvalidArgumentError(absl::StrCat(num_partitions, " partitions"));
   }
@@ -76,7 +76,8 @@ absl::StatusOr<MemorySource> MemorySource::Split(const std::vector<RecordBatch>&
   return Create(std::move(partitions));
 }
 
-absl::StatusOr<MemorySource> MemorySource::Split(const RecordBatch& batch, int num_partitions) {
+absl::StatusOr<std::unique_ptr<MemorySource>> MemorySource::Split(const RecordBatch& batch,
+                                                                  int num_partitions) {
   if (num_partitions < 1) {
     return absl::InvalidArgumentError(absl::StrCat(num_partitions, " partitions"));
   }
@@ -90,7 +91,7 @@ absl::StatusOr<MemorySource> MemorySource::Split(const RecordBatch& batch, int n
     if (rows > 0) partitions[static_cast<size_t>(p)].push_back(batch.Slice(first, rows));
     first += rows;
   }
-  return MemorySource(batch.schema(), std::move(partitions));
+  return std::unique_ptr<MemorySource>(new MemorySource(batch.schema(), std::move(partitions)));
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> MemorySource::Open(

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/log.h"
 #include "core/base/text.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
@@ -136,9 +135,16 @@ void ExportReader(std::unique_ptr<RecordBatchReader> reader, ArrowArrayStream* o
   out->private_data = new ExportedStream{std::move(reader), ""};
 }
 
-StreamSource::StreamSource(int num_partitions, OpenFunction open, bool deterministic)
-    : num_partitions_(num_partitions), open_(std::move(open)), deterministic_(deterministic) {
-  MILLRACE_CHECK(num_partitions > 0) << num_partitions;
+absl::StatusOr<std::unique_ptr<StreamSource>> StreamSource::Create(int num_partitions,
+                                                                   OpenFunction open,
+                                                                   bool deterministic) {
+  if (num_partitions < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_partitions must be at least 1, found ", num_partitions));
+  }
+  if (open == nullptr) return absl::InvalidArgumentError("a source of streams needs a function");
+  return std::unique_ptr<StreamSource>(
+      new StreamSource(num_partitions, std::move(open), deterministic));
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> StreamSource::Open(int partition,

@@ -46,41 +46,41 @@ absl::StatusOr<std::vector<int64_t>> ReadPartition(const PartitionedSource& sour
 }
 
 TEST(MemorySourceTest, SplitsRowsEvenly) {
-  absl::StatusOr<MemorySource> source = MemorySource::Split(Numbers(0, 8), 3);
+  absl::StatusOr<std::unique_ptr<MemorySource>> source = MemorySource::Split(Numbers(0, 8), 3);
   ASSERT_THAT(source, IsOk());
-  EXPECT_EQ(source->num_partitions(), 3);
-  EXPECT_TRUE(source->deterministic());
+  EXPECT_EQ((*source)->num_partitions(), 3);
+  EXPECT_TRUE((*source)->deterministic());
   for (int epoch = 0; epoch < 2; ++epoch) {
-    EXPECT_THAT(ReadPartition(*source, 0), IsOkAndHolds(ElementsAre(0, 1, 2)));
-    EXPECT_THAT(ReadPartition(*source, 1), IsOkAndHolds(ElementsAre(3, 4, 5)));
-    EXPECT_THAT(ReadPartition(*source, 2), IsOkAndHolds(ElementsAre(6, 7)));
+    EXPECT_THAT(ReadPartition(**source, 0), IsOkAndHolds(ElementsAre(0, 1, 2)));
+    EXPECT_THAT(ReadPartition(**source, 1), IsOkAndHolds(ElementsAre(3, 4, 5)));
+    EXPECT_THAT(ReadPartition(**source, 2), IsOkAndHolds(ElementsAre(6, 7)));
   }
-  EXPECT_THAT(source->Open(3, 0), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(source->Open(-1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*source)->Open(3, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*source)->Open(-1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(MemorySourceTest, HasEmptyPartitionsIfThereAreFewRows) {
-  absl::StatusOr<MemorySource> source = MemorySource::Split(Numbers(0, 1), 2);
+  absl::StatusOr<std::unique_ptr<MemorySource>> source = MemorySource::Split(Numbers(0, 1), 2);
   ASSERT_THAT(source, IsOk());
-  EXPECT_THAT(ReadPartition(*source, 0), IsOkAndHolds(ElementsAre(0)));
-  EXPECT_THAT(ReadPartition(*source, 1), IsOkAndHolds(ElementsAre()));
+  EXPECT_THAT(ReadPartition(**source, 0), IsOkAndHolds(ElementsAre(0)));
+  EXPECT_THAT(ReadPartition(**source, 1), IsOkAndHolds(ElementsAre()));
 }
 
 TEST(MemorySourceTest, SplitsSeveralBatchesIntoRangesOfAllTheirRows) {
   const std::vector<RecordBatch> batches = {Numbers(0, 2), Numbers(2, 0), Numbers(2, 5),
                                             Numbers(7, 1)};
-  absl::StatusOr<MemorySource> source = MemorySource::Split(batches, 3);
+  absl::StatusOr<std::unique_ptr<MemorySource>> source = MemorySource::Split(batches, 3);
   ASSERT_THAT(source, IsOk());
-  EXPECT_EQ(source->num_partitions(), 3);
-  EXPECT_THAT(ReadPartition(*source, 0), IsOkAndHolds(ElementsAre(0, 1)));
-  EXPECT_THAT(ReadPartition(*source, 1), IsOkAndHolds(ElementsAre(2, 3, 4)));
-  EXPECT_THAT(ReadPartition(*source, 2), IsOkAndHolds(ElementsAre(5, 6, 7)));
-  EXPECT_EQ(MemorySource::Split(batches, 100)->num_partitions(), 8);
+  EXPECT_EQ((*source)->num_partitions(), 3);
+  EXPECT_THAT(ReadPartition(**source, 0), IsOkAndHolds(ElementsAre(0, 1)));
+  EXPECT_THAT(ReadPartition(**source, 1), IsOkAndHolds(ElementsAre(2, 3, 4)));
+  EXPECT_THAT(ReadPartition(**source, 2), IsOkAndHolds(ElementsAre(5, 6, 7)));
+  EXPECT_EQ((*MemorySource::Split(batches, 100))->num_partitions(), 8);
 
-  absl::StatusOr<MemorySource> empty =
+  absl::StatusOr<std::unique_ptr<MemorySource>> empty =
       MemorySource::Split(std::vector<RecordBatch>{Numbers(0, 0)}, 3);
   ASSERT_THAT(empty, IsOk());
-  EXPECT_THAT(ReadPartition(*empty, 0), IsOkAndHolds(ElementsAre()));
+  EXPECT_THAT(ReadPartition(**empty, 0), IsOkAndHolds(ElementsAre()));
   EXPECT_THAT(MemorySource::Split(std::vector<RecordBatch>(), 3),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(MemorySource::Split(batches, 0), StatusIs(absl::StatusCode::kInvalidArgument));
@@ -96,26 +96,34 @@ TEST(MemorySourceTest, RefusesNothingAndMixedSchemas) {
 }
 
 TEST(StreamTest, SurvivesTheCStreamInterface) {
-  absl::StatusOr<MemorySource> memory =
+  absl::StatusOr<std::unique_ptr<MemorySource>> memory =
       MemorySource::Create({{Numbers(0, 2), Numbers(2, 0), Numbers(2, 3)}});
   ASSERT_THAT(memory, IsOk());
-  const StreamSource source(
+  const absl::StatusOr<std::unique_ptr<StreamSource>> source = StreamSource::Create(
       1,
       [&memory](int partition, int64_t epoch, ArrowArrayStream* out) {
-        absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = memory->Open(partition, epoch);
+        absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader =
+            (*memory)->Open(partition, epoch);
         if (reader.ok()) ExportReader(*std::move(reader), out);
         return reader.status();
       },
       /*deterministic=*/false);
-  EXPECT_FALSE(source.deterministic());
-  EXPECT_THAT(ReadPartition(source, 0), IsOkAndHolds(ElementsAre(0, 1, 2, 3, 4)));
-  EXPECT_THAT(source.Open(1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_THAT(source, IsOk());
+  EXPECT_FALSE((*source)->deterministic());
+  EXPECT_THAT(ReadPartition(**source, 0), IsOkAndHolds(ElementsAre(0, 1, 2, 3, 4)));
+  EXPECT_THAT((*source)->Open(1, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(StreamTest, RefusesNoPartitionAndNoFunction) {
+  const auto open = [](int, int64_t, ArrowArrayStream*) { return absl::OkStatus(); };
+  EXPECT_THAT(StreamSource::Create(0, open, true), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(StreamSource::Create(1, nullptr, true), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(StreamTest, StaysAtTheEnd) {
-  absl::StatusOr<MemorySource> memory = MemorySource::Split(Numbers(0, 2), 1);
+  absl::StatusOr<std::unique_ptr<MemorySource>> memory = MemorySource::Split(Numbers(0, 2), 1);
   nanoarrow::UniqueArrayStream stream;
-  ExportReader(*memory->Open(0, 0), stream.get());
+  ExportReader(*(*memory)->Open(0, 0), stream.get());
   absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = MakeStreamReader(stream.get());
   ASSERT_THAT(reader, IsOk());
   EXPECT_EQ(stream->release, nullptr);

@@ -28,7 +28,7 @@
 #include "nanoarrow/nanoarrow.hpp"
 
 struct millrace_source {
-  const std::shared_ptr<millrace::PartitionedSource> rows;
+  const std::shared_ptr<const millrace::PartitionedSource> rows;
 };
 
 // Whoever it was given to holds it too.
@@ -104,8 +104,9 @@ absl::StatusOr<std::vector<RecordBatch>> ReadAll(ArrowArrayStream* stream) {
 absl::StatusOr<millrace_source*> SplitSource(ArrowArrayStream* stream, int32_t num_partitions) {
   nanoarrow::UniqueArrayStream owned(stream);
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<RecordBatch> batches, ReadAll(owned.get()));
-  MILLRACE_ASSIGN_OR_RETURN(MemorySource source, MemorySource::Split(batches, num_partitions));
-  return new millrace_source{std::make_shared<MemorySource>(std::move(source))};
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,
+                            MemorySource::Split(batches, num_partitions));
+  return new millrace_source{std::move(source)};
 }
 
 absl::StatusOr<millrace_source*> SourceFromMemory(ArrowArrayStream* streams, int32_t num_streams) {
@@ -116,13 +117,14 @@ absl::StatusOr<millrace_source*> SourceFromMemory(ArrowArrayStream* streams, int
     MILLRACE_ASSIGN_OR_RETURN(std::vector<RecordBatch> partition, ReadAll(stream.get()));
     partitions.push_back(std::move(partition));
   }
-  MILLRACE_ASSIGN_OR_RETURN(MemorySource source, MemorySource::Create(std::move(partitions)));
-  return new millrace_source{std::make_shared<MemorySource>(std::move(source))};
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,
+                            MemorySource::Create(std::move(partitions)));
+  return new millrace_source{std::move(source)};
 }
 
-std::shared_ptr<PartitionedSource> SourceFromFunction(int32_t num_partitions,
-                                                      millrace_open_partition open, void* user_data,
-                                                      bool deterministic) {
+absl::StatusOr<millrace_source*> SourceFromFunction(int32_t num_partitions,
+                                                    millrace_open_partition open, void* user_data,
+                                                    bool deterministic) {
   const auto call = [open, user_data](int partition, int64_t data_epoch, ArrowArrayStream* out) {
     millrace_error error = MILLRACE_ERROR_INIT;
     const int32_t code = open(partition, data_epoch, user_data, out, &error);
@@ -130,7 +132,9 @@ std::shared_ptr<PartitionedSource> SourceFromFunction(int32_t num_partitions,
     ReportStatus(absl::OkStatus(), &error);  // frees the text
     return opened;
   };
-  return std::make_shared<StreamSource>(num_partitions, call, deterministic);
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<StreamSource> source,
+                            StreamSource::Create(num_partitions, call, deterministic));
+  return new millrace_source{std::move(source)};
 }
 
 // Batches that are in memory, for a consumer of streams.
@@ -304,15 +308,10 @@ int32_t millrace_source_from_function(int32_t num_partitions,
     return ReportStatus(NullArgument("millrace_source_from_function", "open_partition or source"),
                         error);
   }
-  if (num_partitions < 1) {
-    return ReportStatus(
-        absl::InvalidArgumentError(absl::StrCat("millrace_source_from_function: ", num_partitions,
-                                                " partitions; the least is 1")),
-        error);
-  }
-  *source = new millrace_source{
-      millrace::SourceFromFunction(num_partitions, open_partition, user_data, deterministic != 0)};
-  return ReportStatus(absl::OkStatus(), error);
+  const absl::StatusOr<millrace_source*> made =
+      millrace::SourceFromFunction(num_partitions, open_partition, user_data, deterministic != 0);
+  if (made.ok()) *source = *made;
+  return ReportStatus(made.status(), error);
 }
 
 void millrace_source_free(millrace_source* source) { delete source; }

@@ -35,7 +35,7 @@ MemorySource Rows() {
     std::iota(x.begin(), x.end(), p * kRows);
     partitions.push_back({*BatchBuilder().AddColumn("x", x).Build()});
   }
-  return *MemorySource::Create(std::move(partitions));
+  return **MemorySource::Create(std::move(partitions));
 }
 
 TEST(ThreadsTest, ANodeAndItsFeedAreUsedByManyThreads) {

@@ -62,15 +62,15 @@ absl::Status Main(const BenchFlags& flags, BenchReport* report) {
   const NodePaths paths = NodePaths::FromRunfiles();
   const std::vector<RecordBatch> partition = {FindFeedShape(kShape)->Make(kPartitionRows)};
   MILLRACE_ASSIGN_OR_RETURN(
-      const MemorySource source,
+      const std::unique_ptr<MemorySource> source,
       MemorySource::Create(std::vector<std::vector<RecordBatch>>(kPartitions, partition)));
   Samples none;
   Samples equal;
   Samples warm_up;
-  MILLRACE_RETURN_IF_ERROR(Once(paths, source, "none", &warm_up));
+  MILLRACE_RETURN_IF_ERROR(Once(paths, *source, "none", &warm_up));
   for (int i = 0; i < flags.repetitions; ++i) {
-    MILLRACE_RETURN_IF_ERROR(Once(paths, source, "none", &none));
-    MILLRACE_RETURN_IF_ERROR(Once(paths, source, "drop", &equal));
+    MILLRACE_RETURN_IF_ERROR(Once(paths, *source, "none", &none));
+    MILLRACE_RETURN_IF_ERROR(Once(paths, *source, "drop", &equal));
   }
   BenchTable table({"ns per step", "median", "min", "max"});
   table.AddSamples("ranks take what they get", none);

@@ -153,7 +153,7 @@ absl::Status Once(const Flags& flags, Measured* out) {
                        absl::ToDoubleSeconds(step);
   const auto rows = static_cast<int64_t>(flags.seconds * paces);
   MILLRACE_ASSIGN_OR_RETURN(
-      const MemorySource source,
+      const std::unique_ptr<MemorySource> source,
       MemorySource::Split(FindFeedShape(kShape)->Make(rows), out->which.partitions));
   Directory directory;
   std::vector<std::unique_ptr<Node>> nodes;
@@ -162,7 +162,7 @@ absl::Status Once(const Flags& flags, Measured* out) {
   for (const auto& node : nodes) MILLRACE_RETURN_IF_ERROR(node->Start(&directory));
   MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({}));
   Observer observer(&nodes);
-  TrainJob job(feeder.get(), &directory, &source, &observer, {.feed_id = RandomHex(8)});
+  TrainJob job(feeder.get(), &directory, source.get(), &observer, {.feed_id = RandomHex(8)});
   MILLRACE_ASSIGN_OR_RETURN(TrainTally result, job.Run());
   if (result.rows() != rows || result.rows_refed() != 0) {
     return absl::InternalError(absl::StrCat(result.rows(), " rows of ", rows, " were used, ",

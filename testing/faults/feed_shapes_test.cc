@@ -73,7 +73,7 @@ class FeedShapesTest : public FaultTest {
     BatchBuilder builder;
     const auto batch = builder.AddColumn("id", ids).AddBinary("blob", blobs).Build();
     EXPECT_THAT(batch, IsOk());
-    return *MemorySource::Split(*batch, 1);
+    return **MemorySource::Split(*batch, 1);
   }
 
   std::unique_ptr<Cluster> cluster_;

@@ -35,9 +35,10 @@ RecordBatch MakeRows(int64_t first, int64_t rows) {
 }
 
 MemorySource RowSource(int64_t rows, int partitions) {
-  absl::StatusOr<MemorySource> source = MemorySource::Split(MakeRows(0, rows), partitions);
+  absl::StatusOr<std::unique_ptr<MemorySource>> source =
+      MemorySource::Split(MakeRows(0, rows), partitions);
   MILLRACE_CHECK(source.ok()) << source.status();
-  return *std::move(source);
+  return **source;
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> EndlessSource::Open(int, int64_t) const {

@@ -22,10 +22,10 @@ void Fuzz(absl::string_view input) {
   const UniqueFd file(memfd_create("fuzz", MFD_CLOEXEC));
   FUZZ_CHECK(file.valid());
   FUZZ_CHECK(write(file.get(), input.data(), input.size()) == static_cast<ssize_t>(input.size()));
-  const absl::StatusOr<ArrowIpcSource> source =
+  const absl::StatusOr<std::unique_ptr<ArrowIpcSource>> source =
       ArrowIpcSource::Create({absl::StrCat("/proc/self/fd/", file.get())});
   if (!source.ok()) return;
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = source->Open(0, 0);
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = (*source)->Open(0, 0);
   if (!reader.ok()) return;
   while (true) {
     const absl::StatusOr<std::optional<RecordBatch>> batch = (*reader)->Next();

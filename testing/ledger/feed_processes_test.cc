@@ -79,7 +79,7 @@ class FeedProcessesTest : public ::testing::Test, public TrainObserver {
 
 // `batches` batches of 50 rows, for each of which `wait` is asked first.
 GeneratorSource Batches(int64_t epoch, int64_t batches, std::function<void(int64_t)> wait) {
-  return *GeneratorSource::Create(
+  return **GeneratorSource::Create(
       LedgerRows(0, 0, 0, 1).schema(), /*num_partitions=*/1,
       [epoch, batches, wait = std::move(wait)](
           int, int64_t, int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
@@ -208,7 +208,7 @@ TEST_F(FeedProcessesTest, MemoryOfBothEndsStaysAsConfiguredWhileAProgramSleeps) 
                 .AddStrings("name", std::vector<std::string>{text})
                 .Build();
   };
-  const GeneratorSource source = *GeneratorSource::Create(
+  const GeneratorSource source = **GeneratorSource::Create(
       rows(0, "").schema(), 1,
       [&](int, int64_t, int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
         if (batch == 1024) return std::optional<RecordBatch>();

@@ -149,8 +149,8 @@ int Main(int argc, char** argv) {
   MILLRACE_CHECK(source.ok()) << source.status();
   int64_t refed = 0;
   const absl::Status status = options.mode == "train"
-                                  ? Train(options, feeder->get(), &directory, *source, &refed)
-                                  : Infer(options, feeder->get(), &directory, *source);
+                                  ? Train(options, feeder->get(), &directory, **source, &refed)
+                                  : Infer(options, feeder->get(), &directory, **source);
   Tell({{"event", "end"},
         {"kind", status.ok() ? "done" : "error"},
         {"code", absl::StatusCodeToString(status.code())},

@@ -70,7 +70,7 @@ struct Case {
   }
 
   GeneratorSource Source() const {
-    return *GeneratorSource::Create(
+    return **GeneratorSource::Create(
         LedgerRows(0, 0, 0, 1).schema(), partitions,
         [rows = rows, step = source_batch](int partition, int64_t epoch, int64_t batch)
             -> absl::StatusOr<std::optional<RecordBatch>> {

@@ -23,11 +23,10 @@ absl::Status Run(const std::string& node) {
   millrace::BatchBuilder numbers;
   numbers.AddColumn("x", std::vector<double>{1, 2, 3, 4, 5});
   MILLRACE_ASSIGN_OR_RETURN(const millrace::RecordBatch rows, numbers.Build());
-  MILLRACE_ASSIGN_OR_RETURN(millrace::MemorySource source,
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<millrace::MemorySource> source,
                             millrace::MemorySource::Split(rows, /*num_partitions=*/2));
-  MILLRACE_ASSIGN_OR_RETURN(
-      millrace::InferenceResult result,
-      cluster->Inference(std::make_shared<millrace::MemorySource>(std::move(source))));
+  MILLRACE_ASSIGN_OR_RETURN(millrace::InferenceResult result,
+                            cluster->Inference(std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace::RecordBatch> results, result.Collect());
   for (const millrace::RecordBatch& some : results) {
     MILLRACE_ASSIGN_OR_RETURN(const millrace::Batch batch, millrace::Batch::Create(some));
