@@ -68,10 +68,7 @@ _ADDED = {
         **dict.fromkeys(("program", "shipped", "args", "env"), _OF_PROGRAMS),
         **dict.fromkeys(("output_events", "metric_events"), "what the observer hears"),
         **dict.fromkeys(
-            (
-                "cluster_id", "bind_address", "port", "port_range", "advertise_host",
-                "heartbeat_interval", "lost_after", "lease",
-            ),
+            ("cluster_id", "bind_address", "port", "port_range", "advertise_host"),
             _OF_COORDINATORS,
         ),
     },

@@ -284,9 +284,6 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
   MILLRACE_RETURN_IF_ERROR(ReadPortRange(params, &options.port_range));
   MILLRACE_RETURN_IF_ERROR(params.Text("advertise_host", &options.advertise_host));
   MILLRACE_RETURN_IF_ERROR(params.Duration("reservation_timeout_ms", &options.reservation_timeout));
-  MILLRACE_RETURN_IF_ERROR(params.Duration("heartbeat_interval_ms", &options.heartbeat_interval));
-  MILLRACE_RETURN_IF_ERROR(params.Duration("lost_after_ms", &options.lost_after));
-  MILLRACE_RETURN_IF_ERROR(params.Duration("lease_ms", &options.lease));
   MILLRACE_RETURN_IF_ERROR(params.Bool("output_events", &start.output_events));
   MILLRACE_RETURN_IF_ERROR(params.Bool("metric_events", &start.metric_events));
   MILLRACE_RETURN_IF_ERROR(params.Bool("cluster_file", &start.cluster_file));
