@@ -146,8 +146,8 @@ void Parser::AddRun() {
   run_->add_option("--gpus-per-node", node.gpus_per_node)->check(CLI::Range(0, 1024));
 
   FailureOptions& failure = cluster.failure;
-  run_->add_option("--restarts", failure.restart.max_restarts)->check(CLI::Range(0, 1000000));
-  AddDuration(run_, "--backoff", &failure.restart.initial_backoff);
+  run_->add_option("--max-restarts", failure.restart.max_restarts)->check(CLI::Range(0, 1000000));
+  AddDuration(run_, "--initial-backoff", &failure.restart.initial_backoff);
   AddDuration(run_, "--max-backoff", &failure.restart.max_backoff);
   AddQuarantine();
   AddDuration(run_, "--stop-grace", &failure.stop_grace);
@@ -161,7 +161,7 @@ void Parser::AddRun() {
   run_->add_option("--secret-file", on_.launcher.secret.file);
   run_->add_option("--secret-dir", on_.launcher.secret.dir);
   run_->add_option("--driver-host", on_.launcher.driver_host);
-  run_->add_option("--bind", on_.launcher.bind_address);
+  run_->add_option("--bind-address", on_.launcher.bind_address);
   run_->add_flag("--ship", on_.ship);
   for (CLI::Option* option : run_->get_options()) {
     if (std::find(here.begin(), here.end(), option) == here.end()) option->group(kOnGroup);

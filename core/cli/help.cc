@@ -73,8 +73,8 @@ What nodes get (NodeOptions)
                                 closed just before the node starts
       --gpus-per-node N         how many GPUs each node gets for itself (0)
 What becomes of nodes that fail, and how long one may take to end (FailureOptions)
-      --restarts N              how often a node that fails is started again (0)
-      --backoff T, --max-backoff T
+      --max-restarts N          how often a node that fails is started again (0)
+      --initial-backoff T, --max-backoff T
                                 before a restart (1s); doubled after each short run, up to (30s)
       --quarantine N/T          do not restart a node that fails N times within T (3/60s; never); on
                                 several hosts: no node on a host where that many failed
@@ -103,8 +103,8 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
                                 kubernetes: see millrace resolve kubernetes --help
       --poll-interval T         how often to ask a source that does not report changes (5s)
       --driver-host HOST        the address at which agents reach this driver (the one they see)
-      --bind ADDRESS            where the coordinator listens (0.0.0.0)
-When a pod is replaced, the new one takes its place and its node starts again, within --restarts.
+      --bind-address ADDRESS    where the coordinator listens (0.0.0.0)
+When a pod is replaced, the new one takes its place and its node starts again (--max-restarts).
 
 A node finds in its environment
   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT                for torch.distributed

@@ -50,7 +50,7 @@ class RestartTest(CliTestCase):
 
     def test_a_node_that_fails_once_is_started_again(self):
         done = self.run_cli(
-            "run", "-n", "2", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
+            "run", "-n", "2", "--max-restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
             'if [ "$RANK" = 1 ] && [ ! -e failed ]; then : > failed; echo one; echo out of cheese >&2; '
             "exit 3; fi; echo two")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -64,7 +64,7 @@ class RestartTest(CliTestCase):
 
     def test_nodes_that_fail_at_the_same_time_are_each_started_again(self):
         done = self.run_cli(
-            "run", "-n", "4", "--restarts", "3", "--backoff", "100ms", "--", "sh", "-c",
+            "run", "-n", "4", "--max-restarts", "3", "--initial-backoff", "100ms", "--", "sh", "-c",
             'if [ ! -e failed.$RANK ]; then : > failed.$RANK; '
             "while [ $(ls failed.* | wc -l) -lt 4 ]; do sleep 0.02; done; exit 3; fi; echo well")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -72,12 +72,12 @@ class RestartTest(CliTestCase):
 
     def test_quarantine_is_an_option(self):
         script = "echo try >> tries; test $(wc -l < tries) -gt 4 || exit 3"
-        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms", "--",
+        done = self.run_cli("run", "--max-restarts", "9", "--initial-backoff", "10ms", "--max-backoff", "20ms", "--",
                             "sh", "-c", script)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("3 failures of worker:0 in 60 s, where quarantine begins (--quarantine)", done.stderr)
         os.remove(self.path("tries"))
-        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms",
+        done = self.run_cli("run", "--max-restarts", "9", "--initial-backoff", "10ms", "--max-backoff", "20ms",
                             "--quarantine", "never", "--", "sh", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         for value in ("3", "0/60s", "3/soon"):
@@ -90,7 +90,7 @@ class RestartTest(CliTestCase):
 
     def test_one_that_fails_again_is_the_clusters_failure(self):
         done = self.run_cli(
-            "run", "-n", "1", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
+            "run", "-n", "1", "--max-restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
             "echo try >> tries; exit $((2 + $(wc -l < tries)))")
         self.assertEqual(done.returncode, 4, done.stderr)
         with open(self.path("tries"), encoding="ascii") as tries:

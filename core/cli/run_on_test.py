@@ -257,7 +257,7 @@ class RunOnTest(CliTestCase):
 
     def test_an_agent_that_cannot_dial_back_says_so(self):
         agent = self.start_agent("127.0.0.2")
-        line = self.failure_of(*self.on(worker=[agent]), "--bind", "127.0.0.1", "--driver-host",
+        line = self.failure_of(*self.on(worker=[agent]), "--bind-address", "127.0.0.1", "--driver-host",
                                "127.0.0.9", "--", "true", code=69)
         self.assertRegex(line, "^millrace: worker:0 .*127\\.0\\.0\\.9:[0-9]+")
         self.wait_for(lambda: agent.said("free again"), "the agent free again")

@@ -62,7 +62,7 @@ class RunTest(CliTestCase):
         self.assertRegex(err, "^millrace: worker:0 .*was lost: its agent was killed by SIGKILL")
 
     def test_a_restart_is_one_line_of_millrace(self):
-        done = self.run_cli("run", "--restarts", "1", "--", "sh", "-c",
+        done = self.run_cli("run", "--max-restarts", "1", "--", "sh", "-c",
                             'test -e "$0" || { : > "$0"; exit 3; }', self.path("once"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"\Amillrace: worker:0 .*exited with code 3.*; worker:0 is "

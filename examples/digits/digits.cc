@@ -44,7 +44,7 @@ struct Flags {
   std::string log_dir;
   std::string members;
   std::string secret;
-  int restarts = 0;
+  int max_restarts = 0;
 };
 
 // "[ 1.234 s] text", since the program's start.
@@ -64,7 +64,7 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   options.eval_node = true;
   options.input_mode = InputMode::kFeed;
   options.log_dir = flags.log_dir;
-  options.failure.restart.max_restarts = flags.restarts;
+  options.failure.restart.max_restarts = flags.max_restarts;
   if (options.num_ps > 0) options.failure.restart_by_job["ps"] = {};  // its memory is the model
   options.observer.on_output = [equal](const NodeOutput& output) {
     for (const std::string& line : output.lines) {
@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
                  "a resolver as JSON, whose members are agents that listen: {\"type\": \"static\", "
                  "\"cluster_spec\": {...}} (default: this machine)");
   app.add_option("--secret", flags.secret, "with --members: the file that the agents were given");
-  app.add_option("--restarts", flags.restarts, "of a node that fails, the ps excepted")
+  app.add_option("--max-restarts", flags.max_restarts, "of a node that fails, the ps excepted")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--data", flags.data, "digits.csv");
   app.add_option("--node", flags.node, "the node program");

@@ -96,7 +96,7 @@ TEST_F(PodsSharedTest, ATokenThatRotatesIsNothingToAClusterThatRunsAndItsWatchGo
   config["users"][0]["user"] = Json{{"tokenFile", token_file}};
   ASSERT_THAT(WriteFileAtomic(kubeconfig_, DumpJson(config)), IsOk());
 
-  const auto run = Run(UntilGo(), {"--restarts", "5"});
+  const auto run = Run(UntilGo(), {"--max-restarts", "5"});
   ExpectHere(*run, 2);
   const std::string id = ClusterOf("worker-0");
 

@@ -25,7 +25,7 @@ TEST_F(PodsTest, DigitsReachTheirAccuracyThoughAWorkersPodIsReplaced) {
   if (HasFatalFailure()) return;
   auto digits = ChildProcess::Start(
       {RunfilePath("examples/digits/digits"), absl::StrCat("--members=", Members()),
-       absl::StrCat("--secret=", secret_), "--restarts=3", "--epochs=80"});
+       absl::StrCat("--secret=", secret_), "--max-restarts=3", "--epochs=80"});
   ASSERT_THAT(digits, IsOk());
   std::string line;
   while (line.find("evaluation 1: ") == std::string::npos) {

@@ -1,8 +1,8 @@
 """The options of a cluster have the same names, in the same groups, in every language.
 
-What millrace/cluster_options.h, node_options.h and restart_policy.h have is looked for in Java's builders, Python's
-classes, the structs of C and the parameters that a coordinator takes. What differs stands in _DIFFERENT, with its
-reason. So have the defaults that drivers in Java and Python need themselves.
+What the headers of _HEADERS have is looked for in Java's builders, Python's classes, the structs of C, the parameters
+that a coordinator takes and, without groups, the flags of `millrace run`. What differs stands in _MISSING and _ADDED,
+with its reason. So have the defaults that drivers in Java and Python need themselves.
 """
 
 import ast
@@ -14,11 +14,19 @@ import unittest
 
 _ROOT = pathlib.Path("docs/parity.md").resolve().parent.parent
 _AGENT = "core/agent/millrace-agent"
-_HEADERS = ("millrace/cluster_options.h", "millrace/node_options.h", "millrace/restart_policy.h")
+_CLUSTER_HEADERS = ("millrace/cluster_options.h", "millrace/node_options.h", "millrace/restart_policy.h")
+_HEADERS = (
+    *_CLUSTER_HEADERS,
+    "millrace/adopting_launcher.h",
+    "millrace/adoption_options.h",
+    "millrace/local_launcher.h",
+    "millrace/secret_place.h",
+    "millrace/sidecar.h",
+)
 _JAVA = "spark_connector/java/main/io/millrace/spark"
 _PYTHON = "millrace/python/millrace/options.py"
 
-# Struct of C++: struct of C, and where the coordinator's `start` has it.
+# Struct of C++: struct of C, and where the coordinator's `start` has it, "[]" after a list.
 _STRUCTS = {
     "NodeOptions": ("millrace_cluster_node_options", "node"),
     "FeedOptions": ("millrace_cluster_feed_options", "feed"),
@@ -26,7 +34,14 @@ _STRUCTS = {
     "RestartPolicy": ("millrace_restart_policy", "failure.restart"),
     "QuarantinePolicy": ("millrace_quarantine_policy", "failure.quarantine"),
     "ClusterOptions": ("millrace_cluster_options", ""),
+    "ClusterObserver": ("millrace_cluster_observer", ""),
+    "Sidecar": ("millrace_sidecar", "node.sidecars[]"),
+    "AdoptingLauncherOptions": ("millrace_agents", None),
 }
+# It has none: Spark places nodes, and whoever drives a coordinator starts agents.
+_NOT_ON_SPARK = ("AdoptingLauncherOptions",)
+# Members that are structs of their own, whose members others have in their place, after a prefix.
+_FLAT = {"AdoptingLauncherOptions": {"secret": ("SecretPlace", "secret_"), "adoption": ("AdoptionOptions", "")}}
 _DURATIONS = (
     "stop_grace", "stop_timeout", "reservation_timeout", "window", "duration", "initial_backoff", "max_backoff"
 )  # fmt: skip
@@ -39,6 +54,13 @@ _OF_SPARK = "only Spark has it"
 _OF_THIS_PROCESS = "the process that drives the cluster does it"
 _OF_PROGRAMS = "the program, which is an argument of its own in C++"
 _OF_COORDINATORS = "of the coordinator, which C++ drives by itself"
+_OF_LAUNCHERS = "the launcher, which is an argument of its own in C++"
+_OF_FED_CLUSTERS = "`millrace run` feeds nobody"
+_OF_GROUPS = "flags have no groups"
+_OF_DRIVERS = "drivers in C++ have it"
+_OF_SLOTS = "the cluster tells how its nodes are when it is asked"
+_OF_ERRORS = "the error of the call says it"
+_OF_QUARANTINE = "--quarantine FAILURES/TIME"
 
 # (where, struct): {name: why it is missing there, or is there alone}.
 _MISSING = {
@@ -50,17 +72,66 @@ _MISSING = {
         "progress": _OF_THIS_PROCESS,
         "stop_request": "a request of its own",
     },
+    ("json", "ClusterObserver"): {
+        **dict.fromkeys(("on_slot", "on_failure"), "always told"),
+        "on_restart": "a warning of the coordinator",
+        **dict.fromkeys(("on_bytes", "on_operator_stop"), _OF_DRIVERS),
+    },
     ("java", "FeedOptions"): {"curve_only": _OF_FEEDERS},
     ("java", "ClusterOptions"): {
         "cluster_file": "always written on Spark",
         "progress": "Spark has its own",
         "stop_request": "a thread is interrupted",
     },
+    ("java", "ClusterObserver"): {
+        "on_slot": _OF_SLOTS,
+        **dict.fromkeys(("on_failure", "on_operator_stop"), _OF_ERRORS),
+        "on_restart": "a warning of the coordinator",
+        "on_bytes": _OF_DRIVERS,
+    },
     ("python", "ClusterOptions"): {"stop_request": "Ctrl-C"},
+    ("python", "ClusterObserver"): {
+        "on_slot": _OF_SLOTS,
+        **dict.fromkeys(("on_failure", "on_operator_stop"), _OF_ERRORS),
+        "on_bytes": _OF_DRIVERS,
+    },
+    ("python", "AdoptingLauncherOptions"): {
+        **dict.fromkeys(("settle", "replacement_timeout", "wait_when_busy"), _OF_DRIVERS),
+        "on_note": "a warning on stderr",
+    },
     ("c", "NodeOptions"): {"release_port": "keep_port: zero is the default"},
     ("c", "ClusterOptions"): {
         "cluster_file": "no_cluster_file: zero is the default",
         "stop_request": "stop: a millrace_stop",
+    },
+    ("c", "ClusterObserver"): {
+        "on_slot": _OF_SLOTS,
+        "on_operator_stop": _OF_ERRORS,
+        "on_bytes": _OF_DRIVERS,
+    },
+    ("c", "AdoptingLauncherOptions"): {
+        **dict.fromkeys(("settle", "replacement_timeout", "wait_when_busy"), _OF_DRIVERS),
+        "on_note": "a warning on stderr",
+    },
+    ("flags", "all"): {
+        **dict.fromkeys(("node", "failure", "restart"), _OF_GROUPS),
+        **dict.fromkeys(
+            ("input_mode", "feed", "queues", "port_range", "budget_bytes", "curve_only", "shared_memory"),
+            _OF_FED_CLUSTERS,
+        ),
+        **dict.fromkeys(
+            (
+                "coordinator_port_range", "cluster_file", "default_fs", "gpus_by_job", "log_bytes_per_second",
+                "sidecars", "restart_by_job", "settle", "replacement_timeout", "wait_when_busy",
+            ),
+            _OF_DRIVERS,
+        ),
+        **dict.fromkeys(("failures", "window", "duration"), _OF_QUARANTINE),
+        **dict.fromkeys(("observer", "on_note"), "the terminal"),
+        "release_port": "--keep-port: a flag that is not given is false",
+        "progress": "--quiet",
+        "stop_request": "Ctrl-C",
+        "fixed_members": "known of the source that --on names",
     },
 }
 _ADDED = {
@@ -80,14 +151,24 @@ _ADDED = {
         "nodes_per_executor": _OF_SPARK,
         "args": _OF_PROGRAMS,
         "env": _OF_PROGRAMS,
-        "agents": "the launcher, which is an argument of its own in C++",
+        "agents": _OF_LAUNCHERS,
     },
+    ("python", "AdoptingLauncherOptions"): {"resolver": _OF_LAUNCHERS},
     ("c", "NodeOptions"): {"keep_port": "release_port"},
     ("c", "ClusterOptions"): {
         **dict.fromkeys(("program", "args", "env"), _OF_PROGRAMS),
-        **dict.fromkeys(("agents", "agent_path"), "the launcher, which is an argument of its own in C++"),
+        **dict.fromkeys(("agents", "agent_path"), _OF_LAUNCHERS),
         "no_cluster_file": "cluster_file",
         "stop": "stop_request",
+    },
+    ("c", "AdoptingLauncherOptions"): {"resolver": _OF_LAUNCHERS, "ship": _OF_PROGRAMS},
+    ("flags", "all"): {
+        **dict.fromkeys(("on", "members"), _OF_LAUNCHERS),
+        **dict.fromkeys(("env", "ship"), _OF_PROGRAMS),
+        "keep_port": "release_port",
+        "quiet": "progress",
+        "output": "what becomes of the output that an observer hears",
+        "timeout": "of the whole run, which ends by itself",
     },
 }
 # An argument before the options.
@@ -115,7 +196,11 @@ def _members(text, head):
 
 def _cpp(struct):
     text = "\n".join(_text(header) for header in _HEADERS)
-    return set(_members(text, f"struct {struct}"))
+    names = set(_members(text, f"struct {struct}"))
+    for name, (inner, prefix) in _FLAT.get(struct, {}).items():
+        names.remove(name)
+        names |= {prefix + member for member in _cpp(inner)}
+    return names
 
 
 def _without_unit(names):
@@ -124,9 +209,10 @@ def _without_unit(names):
 
 
 def _java(struct):
-    text = _text(f"{_JAVA}/{struct}.java")
-    setters = re.findall(r"^    public Builder (\w+)\(", text, re.MULTILINE)
-    return {re.sub("[A-Z]", lambda letter: "_" + letter.group().lower(), name) for name in setters}
+    members = {"ClusterObserver": r"^  default void (\w+)\(", "Sidecar": r"^  private final [^;]* (\w+);"}
+    pattern = members.get(struct, r"^    public Builder (\w+)\(")
+    names = re.findall(pattern, _text(f"{_JAVA}/{struct}.java"), re.MULTILINE)
+    return {re.sub("[A-Z]", lambda letter: "_" + letter.group().lower(), name) for name in names}
 
 
 def _python_classes():
@@ -142,13 +228,26 @@ def _python(struct):
     classes = _python_classes()
     if struct == "ClusterOptions":
         return classes[struct] | classes["LocalOptions"] | classes["SparkOptions"]
-    return classes[struct]
+    return classes["Agents" if struct == "AdoptingLauncherOptions" else struct]
 
 
 def _c(struct):
     names = _members(_text("millrace/c/cluster.h"), f"typedef struct {_STRUCTS[struct][0]}")
     counts = {name for name in names if name.startswith("num_") and name[4:] in names}
-    return _without_unit(set(names) - counts - {"struct_size", "reserved"})
+    return _without_unit(set(names) - counts - {"struct_size", "reserved", "user_data"})
+
+
+def _flags():
+    """Those of `millrace run`, without those that every resolver has besides."""
+    texts = [
+        re.search(rf"^void {function}\(.*?\) \{{\n(.*?)^\}}", _text(path), re.MULTILINE | re.DOTALL).group(1)
+        for path, function in (
+            ("core/cli/command_line.cc", "Parser::AddRun"),
+            ("core/cli/command_line.cc", "Parser::AddQuarantine"),
+            ("core/cli/resolve_flags.cc", "ResolveFlags::AddOnTo"),
+        )
+    ]
+    return {name.replace("-", "_") for name in re.findall(r'"(?:-\w,)?--([a-z-]+)"', "\n".join(texts))}
 
 
 # Without end. Values of defaults are what Python has.
@@ -259,7 +358,7 @@ class Coordinator:
     def names(self, path):
         params = {"?": 1}
         for name in reversed([each for each in path.split(".") if each]):
-            params = {name: params}
+            params = {name[:-2]: [{**params, "name": "s", "program": "p"}]} if name.endswith("[]") else {name: params}
         request = {"id": 1, "method": "start", "params": {"program": "/bin/true", **params}}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -268,10 +367,10 @@ class Coordinator:
 
 
 class OptionNamesTest(unittest.TestCase):
-    def _compare(self, where, struct, found):
+    def _compare(self, where, struct, found, expected=None):
         missing = set(_MISSING.get((where, struct), {}))
         added = set(_ADDED.get((where, struct), {}))
-        expected = _cpp(struct) - _ARGUMENTS.get((where, struct), set())
+        expected = (expected or _cpp(struct)) - _ARGUMENTS.get((where, struct), set())
         self.assertLessEqual(missing, expected, f"{where}, {struct}: C++ does not have what should be missing")
         self.assertEqual(found, (expected - missing) | added, f"{where}, {struct}")
 
@@ -279,12 +378,15 @@ class OptionNamesTest(unittest.TestCase):
         self.assertEqual(_cpp("RestartPolicy"), {"max_restarts", "window", "initial_backoff", "max_backoff"})
         self.assertLessEqual({"node", "feed", "failure", "observer", "num_ps"}, _cpp("ClusterOptions"))
         self.assertLessEqual({"gpus_by_job", "sidecars"}, _cpp("NodeOptions"))
-        durations = re.findall(r"absl::Duration (\w+) =", "\n".join(_text(header) for header in _HEADERS))
+        self.assertLessEqual({"on_output", "on_bytes"}, _cpp("ClusterObserver"))
+        self.assertLessEqual({"secret_file", "secret_dir", "settle", "on_note"}, _cpp("AdoptingLauncherOptions"))
+        durations = re.findall(r"absl::Duration (\w+) =", "\n".join(_text(header) for header in _CLUSTER_HEADERS))
         self.assertEqual(set(durations), set(_DURATIONS))
 
     def test_java_has_them(self):
         for struct in _STRUCTS:
-            self._compare("java", struct, _java(struct))
+            if struct not in _NOT_ON_SPARK:
+                self._compare("java", struct, _java(struct))
 
     def test_python_has_them(self):
         for struct in _STRUCTS:
@@ -314,12 +416,23 @@ class OptionNamesTest(unittest.TestCase):
     def test_c_has_them(self):
         for struct in _STRUCTS:
             self._compare("c", struct, _c(struct))
+        self.assertLessEqual(_cpp("LocalLauncherOptions"), _c("ClusterOptions"))
+
+    def test_the_command_line_has_them(self):
+        self.assertLessEqual({"num_executors", "quarantine", "secret_file", "poll_interval"}, _flags())
+        structs = [struct for struct in _STRUCTS if struct not in ("ClusterObserver", "Sidecar")]
+        self._compare("flags", "all", _flags(), set().union(*(_cpp(struct) for struct in structs)))
 
     def test_the_coordinator_has_them(self):
         coordinator = Coordinator()
         self.addCleanup(coordinator.end)
         for struct, (_, path) in _STRUCTS.items():
-            self._compare("json", struct, coordinator.names(path))
+            if struct in _NOT_ON_SPARK:
+                continue
+            names = coordinator.names(path)
+            if struct == "ClusterObserver":
+                names = {"on_" + name[: -len("_events")] for name in names if name.endswith("_events")}
+            self._compare("json", struct, names)
 
 
 if __name__ == "__main__":
