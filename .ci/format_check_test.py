@@ -5,27 +5,22 @@ import unittest
 import format_check
 
 
-def diff(path, hunk, *lines):
-    return "\n".join([f"diff --git {path} {path}", f"--- {path}", f"+++ {path}", hunk, *lines])
-
-
 class LongLinesTest(unittest.TestCase):
     def test_a_line_that_is_too_long_is_named(self):
-        text = diff("a/b.py", "@@ -7 +7,3 @@ def f():", "-old", "+short", "+" + "x" * 121, "+" + "x" * 120)
-        self.assertEqual(format_check.long_lines(text), ["a/b.py:8: 121 columns, of 120"])
+        text = "short\n" + "x" * 121 + "\n" + "x" * 120
+        self.assertEqual(format_check.long_lines("a/b.py", text), ["a/b.py:2: 121 columns, of 120"])
 
     def test_columns_are_characters(self):
-        text = diff("a/B.java", "@@ -0,0 +1,2 @@", "+" + "ü" * 120, "+" + "ü" * 121)
-        self.assertEqual(format_check.long_lines(text), ["a/B.java:2: 121 columns, of 120"])
+        text = "ü" * 120 + "\n" + "ü" * 121 + "\n"
+        self.assertEqual(format_check.long_lines("a/B.java", text), ["a/B.java:2: 121 columns, of 120"])
 
-    def test_lines_that_go_and_other_files_do_not_count(self):
-        text = diff("a/b.py", "@@ -7,2 +6,0 @@", "-" + "x" * 300, "-" + "y" * 300)
-        text += "\n" + diff("docs/a.md", "@@ -1 +1 @@", "-x", "+" + "x" * 300)
-        self.assertEqual(format_check.long_lines(text), [])
+    def test_other_files_do_not_count(self):
+        self.assertEqual(format_check.long_lines("docs/a.md", "x" * 300), [])
+        self.assertEqual(format_check.long_lines("a/b.cc", "x" * 300), [])
 
-    def test_what_looks_like_a_header_in_a_hunk_is_a_line(self):
-        text = diff("a/b.py", "@@ -1,0 +2,3 @@", "+++ c.md", "+@@ -1 +1 @@", "+" + "x" * 121)
-        self.assertEqual(format_check.long_lines(text), ["a/b.py:4: 121 columns, of 120"])
+    def test_a_BUILD_file_counts_in_every_folder(self):
+        for path in ("BUILD", "a/b/BUILD"):
+            self.assertEqual(len(format_check.long_lines(path, "x" * 121)), 1)
 
 
 class UnformattedTest(unittest.TestCase):

@@ -18,8 +18,6 @@ import subprocess
 import sys
 import time
 
-import format_check
-
 # No check of the source needs these options of a compiler's command line. What -include names is the compiler's own
 # precompiled header, and sources include all that they need by themselves.
 _WITH_VALUE = ("-o", "-MF", "-c", "-include")
@@ -79,6 +77,20 @@ def commands_of(actions):
     return found
 
 
+def _git(*arguments):
+    """The output; empty if the command fails."""
+    ran = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return ran.stdout.strip() if ran.returncode == 0 else ""
+
+
+def base_commit():
+    """Where this branch left origin's main; on main itself, the commit before. Empty: there is none."""
+    base = _git("merge-base", "HEAD", "refs/remotes/origin/main")
+    if base == _git("rev-parse", "HEAD"):
+        base = ""
+    return base or _git("rev-parse", "--verify", "HEAD~1")
+
+
 def _bazel(*arguments):
     ran = subprocess.run(["./bazelw", *arguments], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
@@ -106,7 +118,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=240)
     arguments = parser.parse_args()
     program = shutil.which("clang-tidy-14")
-    base = arguments.base or format_check.base_commit()
+    base = arguments.base or base_commit()
     if not program or not base:
         print("SKIPPED: " + ("no commit to compare with" if program else "Debian's clang-tidy-14 is not installed"))
         return 0

@@ -181,7 +181,8 @@ def _maven_jars():
 # The same Spark for Scala 2.13, against which a test links the connector.
 _SPARK_JARS_SCALA_2_13 = {
     "org.apache.spark:spark-catalyst_2.13:3.5.9": "5e01ef8962473f8b160fffc38a0c3fec275203d012793c818cbb5a6b9daa4b28",
-    "org.apache.spark:spark-common-utils_2.13:3.5.9": "a53071e2eb1006d0e926f4b85bb3e2d6f4edef54c8f872d234fcb508cf7a4630",
+    "org.apache.spark:spark-common-utils_2.13:3.5.9":
+        "a53071e2eb1006d0e926f4b85bb3e2d6f4edef54c8f872d234fcb508cf7a4630",
     "org.apache.spark:spark-core_2.13:3.5.9": "8406ce2ca4a61081f725b3fbe45f8ba3244a4757aa08049b4a9235db5dc1e446",
     "org.apache.spark:spark-sql-api_2.13:3.5.9": "872ac346794e1a718fa2c11ed284a1df9761e06a49d8efbd12a4fb818c334ac4",
     "org.apache.spark:spark-sql_2.13:3.5.9": "2563c1330a0cb62556022b90a67eda2e2a8710330bf1d736d22feb7594b10795",

@@ -30,7 +30,8 @@ class ScreenshotTest(unittest.TestCase):
             pictures = {}
             for panel in PANELS:
                 width, height, rows = self.shoot(
-                    screen, ["--demo", "8", "--scenario", "oom-cascade", "--panel", panel, "--zoom", "--select", "worker:3"]
+                    screen,
+                    ["--demo", "8", "--scenario", "oom-cascade", "--panel", panel, "--zoom", "--select", "worker:3"],
                 )
                 self.assertEqual((width, height), (1280, 720))
                 # Below the status bar there is more than one flat colour.

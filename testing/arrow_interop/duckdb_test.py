@@ -39,11 +39,18 @@ def _batch(first, rows):
             "label": pa.array([None if i % 7 == 0 else f"label {i}" for i in ids], pa.utf8()),
             "weight": pa.array([i / 2 for i in ids], pa.float32()),
             "good": pa.array([i % 2 == 0 for i in ids], pa.bool_()),
-            "when": pa.array([datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=i) for i in ids], pa.timestamp("us")),
+            "when": pa.array(
+                [datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=i) for i in ids], pa.timestamp("us")
+            ),
             "raw": pa.array([bytes([i % 256]) * 3 for i in ids], pa.binary()),
             "image": pa.array([[i, i + 1, i + 2] for i in ids], pa.list_(pa.float32(), 3)),
-            "tags": pa.array([None if i % 5 == 0 else [f"t{j}" for j in range(i % 4)] for i in ids], pa.list_(pa.utf8())),
-            "box": pa.array([{"x": i, "y": None if i % 3 == 0 else -i} for i in ids], pa.struct([("x", pa.int32()), ("y", pa.int32())])),
+            "tags": pa.array(
+                [None if i % 5 == 0 else [f"t{j}" for j in range(i % 4)] for i in ids], pa.list_(pa.utf8())
+            ),
+            "box": pa.array(
+                [{"x": i, "y": None if i % 3 == 0 else -i} for i in ids],
+                pa.struct([("x", pa.int32()), ("y", pa.int32())]),
+            ),
         }
     )
 
@@ -68,7 +75,10 @@ class DuckDbTest(unittest.TestCase):
 
     def test_queries_run_on_it(self):
         stream = FeedStream(self.batches[0].schema, self.batches)
-        query = "select count(*), sum(id), count(label), sum(image[2]), max(len(tags)), min(box.y) from stream where good"
+        query = (
+            "select count(*), sum(id), count(label), sum(image[2]), max(len(tags)), min(box.y) "
+            "from stream where good"
+        )
         ids = [i for i in (*range(3, 93), *range(1000, 4000)) if i % 2 == 0]
         labels = sum(i % 7 != 0 for i in ids)
         lowest = -max(i for i in ids if i % 3 != 0)

@@ -95,7 +95,9 @@ def sample_batches():
     point = pa.struct([pa.field("x", pa.float64(), nullable=False), pa.field("tags", pa.list_(pa.utf8()))])
     structs = pa.record_batch(
         {
-            "point": pa.array([{"x": 0.5, "tags": ["a", None, "bc"]}, {"x": -1.0, "tags": None}, {"x": 2.0, "tags": []}], point),
+            "point": pa.array(
+                [{"x": 0.5, "tags": ["a", None, "bc"]}, {"x": -1.0, "tags": None}, {"x": 2.0, "tags": []}], point
+            ),
             "pair": pa.array(
                 [{"left": {"n": 1}, "right": True}, None, {"left": None, "right": False}],
                 pa.struct([("left", pa.struct([("n", pa.int8())])), ("right", pa.bool_())]),
@@ -104,14 +106,20 @@ def sample_batches():
     )
     nested = pa.record_batch(
         {
-            "image": pa.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, None], [7.0, 8.0]], None], pa.list_(pa.list_(pa.float32(), 2), 2)),
+            "image": pa.array(
+                [[[1.0, 2.0], [3.0, 4.0]], [[5.0, None], [7.0, 8.0]], None], pa.list_(pa.list_(pa.float32(), 2), 2)
+            ),
             "words": pa.array([["a", "\u00fc"], None, ["", None, "def"]], pa.list_(pa.utf8())),
             "rows": pa.array([[[1], []], [], [None, [2, 3]]], pa.list_(pa.list_(pa.int32()))),
             "named": pa.array([["x", "y"], ["", None], None], pa.list_(pa.utf8(), 2)),
-            "points": pa.array([[{"x": 1, "y": None}], None, [{"x": 2, "y": b"\xff"}, None]], pa.list_(pa.struct([("x", pa.int64()), ("y", pa.binary())]))),
+            "points": pa.array(
+                [[{"x": 1, "y": None}], None, [{"x": 2, "y": b"\xff"}, None]],
+                pa.list_(pa.struct([("x", pa.int64()), ("y", pa.binary())])),
+            ),
         }
     )
-    halves = pa.record_batch({"f16": pa.Array.from_buffers(pa.float16(), 3, [None, pa.py_buffer(struct.pack("<3e", 0.5, -2.0, 65504.0))])})
+    half_values = pa.py_buffer(struct.pack("<3e", 0.5, -2.0, 65504.0))
+    halves = pa.record_batch({"f16": pa.Array.from_buffers(pa.float16(), 3, [None, half_values])})
     return [
         ("simple", pa.record_batch({"x": pa.array([1, 2], pa.int32())}), ()),
         ("bool", pa.record_batch({"flag": pa.array([True, None, False, True, True, False, True, True, None])}), ()),
@@ -310,7 +318,8 @@ def add_good(golden):
     golden.add("done_inference", "feeder", frames.Done(4, 4), INFERENCE_SESSION, 3)
     golden.add("wait", "feeder", frames.Wait(2, 17), INFERENCE_SESSION, 0)
     golden.add("terminated", "feeder", frames.Terminated("the program called Terminate(\"input\")"), FEEDER_SESSION, 4)
-    golden.add("error", "feeder", frames.Error("NOT_FOUND", "no queue \"inptu\"; there are: input, predict"), FEEDER_SESSION, 0)
+    no_queue = frames.Error("NOT_FOUND", "no queue \"inptu\"; there are: input, predict")
+    golden.add("error", "feeder", no_queue, FEEDER_SESSION, 0)
     golden.add("revoked", "feeder", frames.Revoked(64), FEEDER_SESSION, 3)
     segment = frames.Segment(4711, 17, 4096 + (256 << 20), "9f3c2a7be01d4c555b0c9e1f22d3a4b6")
     golden.add("segment", "feeder", segment, FEEDER_SESSION, 0)
@@ -574,7 +583,13 @@ class _BatchDamage:
         self.refuse(name, reason, body=[bytes(body), *self.body[1:]])
 
 
-HUGE = [("2_to_31", 2**31), ("2_to_60", 2**60), ("2_to_61", 2**61), ("2_to_61_plus_1", 2**61 + 1), ("2_to_63_minus_1", 2**63 - 1)]
+HUGE = [
+    ("2_to_31", 2**31),
+    ("2_to_60", 2**60),
+    ("2_to_61", 2**61),
+    ("2_to_61_plus_1", 2**61 + 1),
+    ("2_to_63_minus_1", 2**63 - 1),
+]
 NEGATIVE = [("minus_1", -1), ("minus_8", -8), ("minus_2_to_63", -(2**63))]
 
 
@@ -601,7 +616,8 @@ def refuse_batch_frames(golden):
     vector = damage.layout.buffers[0].position - 4
     damage.refuse("buffer_vector_huge", "flatbuffer", _with_i32(damage.message, vector, -1))
     damage.refuse("one_node_too_few", "node_count", _with_i32(damage.message, damage.layout.nodes[0].position - 4, 2))
-    damage.refuse("one_buffer_too_few", "buffer_count", _with_i32(damage.message, vector, len(damage.layout.buffers) - 1))
+    too_few = len(damage.layout.buffers) - 1
+    damage.refuse("one_buffer_too_few", "buffer_count", _with_i32(damage.message, vector, too_few))
     wide = pa.record_batch({"a": [1], "b": [2], "c": [3], "d": [4]})
     message, body = arrow_body.cut_batch(wide)
     simple = _BatchDamage(golden, "simple")

@@ -31,7 +31,9 @@ EXAMPLES = [
 ]
 
 _INTRODUCTION = """\
-These are frames of `testing/golden/feed_frames.json`, under the names that they have there, with at most 32 bytes of each stretch. The left column is the offset within the part. A test compares this section with that file; `testing/golden/make_feed_frames.py --doc` writes it.
+These are frames of `testing/golden/feed_frames.json`, under the names that they have there, with \
+at most 32 bytes of each stretch. The left column is the offset within the part. A test compares \
+this section with that file; `testing/golden/make_feed_frames.py --doc` writes it.
 """
 
 _LINE_BYTES = 16
@@ -114,7 +116,8 @@ def _body_lines(entry, parts):
 
 def _example(entry):
     parts = [bytes.fromhex(part) for part in entry["parts"]]
-    lines = [f"**{entry['header']['type_name']}** (`{entry['name']}`)", "```", "part 0: header", *_header_lines(entry, parts[0])]
+    lines = [f"**{entry['header']['type_name']}** (`{entry['name']}`)", "```"]
+    lines += ["part 0: header", *_header_lines(entry, parts[0])]
     lines += ["part 1: metadata", *_metadata_lines(entry, parts[1])]
     if len(parts) > 2:
         lines += _body_lines(entry, parts[2:])

@@ -94,7 +94,8 @@ class _Flatbuffer:
         vtable = table - self._read("<i", table)
         vtable_size = self._read("<H", vtable)
         table_size = self._read("<H", vtable + 2)
-        if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > len(self._data) or table + table_size > len(self._data):
+        inside = vtable + vtable_size <= len(self._data) and table + table_size <= len(self._data)
+        if vtable_size < 4 or vtable_size % 2 or not inside:
             raise ArrowBodyError("flatbuffer", "a table is not inside the message")
         if 4 + 2 * index + 2 > vtable_size:
             return 0
@@ -328,9 +329,13 @@ class _BatchReader:
 
     def check_all_used(self):
         if self._next_node != len(self._layout.nodes):
-            raise ArrowBodyError("node_count", f"{len(self._layout.nodes)} field nodes, the schema asks for {self._next_node}")
+            raise ArrowBodyError(
+                "node_count", f"{len(self._layout.nodes)} field nodes, the schema asks for {self._next_node}"
+            )
         if self._next_buffer != len(self._layout.buffers):
-            raise ArrowBodyError("buffer_count", f"{len(self._layout.buffers)} buffers, the schema asks for {self._next_buffer}")
+            raise ArrowBodyError(
+                "buffer_count", f"{len(self._layout.buffers)} buffers, the schema asks for {self._next_buffer}"
+            )
 
     def _take_node(self, expected_length, below_list):
         if self._next_node >= len(self._layout.nodes):
@@ -364,7 +369,9 @@ class _BatchReader:
             if start <= entry.offset and entry.offset + entry.length <= start + len(part):
                 begin = entry.offset - start
                 return pa.py_buffer(memoryview(part)[begin : begin + entry.length])
-        raise ArrowBodyError("buffer_range", f"a buffer at {entry.offset} of {entry.length} bytes is not inside one part")
+        raise ArrowBodyError(
+            "buffer_range", f"a buffer at {entry.offset} of {entry.length} bytes is not inside one part"
+        )
 
     def array(self, kind, expected_length, below_list=False):
         node = self._take_node(expected_length, below_list)

@@ -351,7 +351,10 @@ def _parse_arguments(arguments):
     where.add_argument("--endpoint", help="the node's data endpoint, as lookup gives it")
     where.add_argument("--key", default="", help="the node's key")
     where.add_argument("--nonce", default="", help="the node's nonce")
-    where.add_argument("--lookup-file", help="instead: a JSON file with state, endpoint, key, nonce, cause, read at each lookup")
+    where.add_argument(
+        "--lookup-file",
+        help="instead: a JSON file with state, endpoint, key, nonce, cause, read at each lookup",
+    )
     where.add_argument("--curve", default="", help="the node's CURVE endpoint, instead of --endpoint")
     where.add_argument("--curve-key", default="", help="the node's public CURVE key")
     where.add_argument("--principal", default="", help="feeder/<hex>; random when it is not given")
@@ -368,19 +371,41 @@ def _parse_arguments(arguments):
     what.add_argument("--batch-rows", type=int, default=100)
     what.add_argument("--columns", default=sources.DEFAULT_COLUMNS, help="name:type,...; see sources.py")
     what.add_argument("--null-every", type=int, default=0)
-    what.add_argument("--cut-at", type=int, action="append", default=[], metavar="BUFFER", help="begin a body part at this buffer")
+    what.add_argument(
+        "--cut-at",
+        type=int,
+        action="append",
+        default=[],
+        metavar="BUFFER",
+        help="begin a body part at this buffer",
+    )
     how = parser.add_argument_group("behaviour")
-    how.add_argument("--no-resume", action="store_true", help="a broken connection ends the feed, as it always does with --endpoint")
+    how.add_argument(
+        "--no-resume",
+        action="store_true",
+        help="a broken connection ends the feed, as it always does with --endpoint",
+    )
     how.add_argument("--feed-timeout", type=float, default=600.0, metavar="SECONDS")
     how.add_argument("--deadline", type=float, default=3600.0, metavar="SECONDS", help="for the whole run")
     how.add_argument("--pause-after-rows", type=int, metavar="ROWS")
     how.add_argument("--pause-seconds", type=float, default=1.0)
     how.add_argument("--abort-after-rows", type=int, metavar="ROWS", help="ABORT(CANCELLED)")
     how.add_argument("--exit-after-rows", type=int, metavar="ROWS", help="die as if killed, exit code 9")
-    how.add_argument("--misbehave", choices=sorted(misbehave.KINDS), default="", metavar="KIND", help="; ".join(f"{k}: {v}" for k, v in misbehave.KINDS.items()))
+    how.add_argument(
+        "--misbehave",
+        choices=sorted(misbehave.KINDS),
+        default="",
+        metavar="KIND",
+        help="; ".join(f"{k}: {v}" for k, v in misbehave.KINDS.items()),
+    )
     how.add_argument("--misbehave-at", type=int, default=0, metavar="BATCH")
     out = parser.add_argument_group("output")
-    out.add_argument("--check-results", choices=("echo", "none"), default="none", help="echo: results have to equal the rows")
+    out.add_argument(
+        "--check-results",
+        choices=("echo", "none"),
+        default="none",
+        help="echo: results have to equal the rows",
+    )
     out.add_argument("--print-results", action="store_true", help="one event per result batch with its rows")
     parsed = parser.parse_args(arguments)
     if bool(parsed.endpoint) + bool(parsed.curve) + bool(parsed.lookup_file) != 1:

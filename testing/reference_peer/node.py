@@ -54,7 +54,13 @@ def main():
     parser = argparse.ArgumentParser(prog="node", description="A node whose program takes every batch at once.")
     parser.add_argument("--nonce", default=None, help="random when it is not given")
     parser.add_argument("--curve-host", help="an address of this host for a CURVE endpoint")
-    parser.add_argument("--announce", action="append", default=[], metavar="PRINCIPAL=KEY", help="a feeder that may come over CURVE")
+    parser.add_argument(
+        "--announce",
+        action="append",
+        default=[],
+        metavar="PRINCIPAL=KEY",
+        help="a feeder that may come over CURVE",
+    )
     parser.add_argument("--budget-bytes", type=int, default=1 << 20)
     arguments = parser.parse_args()
     ended = threading.Event()

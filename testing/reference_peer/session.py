@@ -336,7 +336,8 @@ class Session:
             kind = "gap" if message.first_row > self.result_row else "overlap"
             raise ProtocolError("DATA_LOSS", f"{kind}: results from row {message.first_row} after {self.result_row}")
         if message.first_row + message.rows > self.next_row:
-            raise ProtocolError("DATA_LOSS", f"results up to row {message.first_row + message.rows}, {self.next_row} sent")
+            end = message.first_row + message.rows
+            raise ProtocolError("DATA_LOSS", f"results up to row {end}, {self.next_row} sent")
         self.results.append(message.record_batch(self._result_schema))
         self.result_row += message.rows
         self.result_bytes += size

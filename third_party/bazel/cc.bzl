@@ -40,7 +40,8 @@ def _with_standard(rule, name, headers, srcs = [], copts = [], deps = [], **kwar
     if not _is_c(srcs) and not [copt for copt in copts if copt.startswith("-O")]:
         include = "%s/%s.precompiled.h" % (_PRECOMPILED_FOLDER, headers)
         copts = copts + _precompiled(["-include", include])
-        copts = copts + _precompiled(_GCC_COPTS, "precompiled_by_gcc") + _precompiled(_CLANG_COPTS, "precompiled_by_clang")
+        copts = copts + _precompiled(_GCC_COPTS, "precompiled_by_gcc")
+        copts = copts + _precompiled(_CLANG_COPTS, "precompiled_by_clang")
         deps = deps + _precompiled([Label("//third_party/bazel:" + headers)])
     rule(
         name = name,

@@ -9,7 +9,8 @@ JarInfo = provider(
     doc = "Jars of a Java target.",
     fields = {
         "compile": "depset: its own jar and those of `exports`, for who compiles against it.",
-        "runtime": "depset in preorder, so that classes of a jar come before its deps': all that a program\nwith it needs, except `provided`.",
+        "runtime": "depset in preorder, so that classes of a jar come before its deps': all that a program\n" +
+                   "with it needs, except `provided`.",
     },
 )
 
@@ -123,7 +124,10 @@ java_jar = rule(
     attrs = {
         "jar": attr.output(mandatory = True),
         "deps": attr.label_list(providers = [JarInfo], mandatory = True),
-        "resources": attr.label_keyed_string_dict(allow_files = True, doc = "Files to add: target to name in the jar; each with its digest, NAME.sha256."),
+        "resources": attr.label_keyed_string_dict(
+            allow_files = True,
+            doc = "Files to add: target to name in the jar; each with its digest, NAME.sha256.",
+        ),
         "main_class": attr.string(),
         "_tool": _TOOL,
     },

@@ -44,7 +44,8 @@ def _download(ctx, artifact, jar, sha256):
         timeout = 1800,
     )
     if result.return_code != 0:
-        fail("\nmvn cannot download %s:\n%s%s\nTo build without a network, put the jar with sha256 %s into ~/.cache/millrace/dist/%s/\n" %
+        fail(("\nmvn cannot download %s:\n%s%s\n" +
+              "To build without a network, put the jar with sha256 %s into ~/.cache/millrace/dist/%s/\n") %
              (artifact, result.stdout, result.stderr, sha256, sha256))
     actual = _sha256(ctx, "download/" + jar)
     if actual != sha256:

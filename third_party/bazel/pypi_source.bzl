@@ -76,7 +76,8 @@ def _pypi_source_impl(ctx):
             timeout = 1800,
         )
         if result.return_code != 0:
-            fail("\npip cannot download the source distribution %s:\n%s\nTo build without a network, put the archive with sha256 %s into ~/.cache/millrace/dist/%s/\n" %
+            fail(("\npip cannot download the source distribution %s:\n%s\n" +
+                  "To build without a network, put the archive with sha256 %s into ~/.cache/millrace/dist/%s/\n") %
                  (requirement, result.stderr, ctx.attr.sha256, ctx.attr.sha256))
         archive = ctx.execute(["sh", "-c", "ls \"$PWD\"/download/*.tar.gz | head -n 1"]).stdout.strip()
         actual = _sha256(ctx, archive)
@@ -102,7 +103,8 @@ def _pypi_source_impl(ctx):
     ctx.execute(["rm", "-rf", "download"])
 
     # Build files of other build systems' packages inside the archive are not ours.
-    ctx.execute(["find", ".", "-mindepth", "2", "(", "-name", "BUILD", "-o", "-name", "BUILD.bazel", ")", "-type", "f", "-delete"])
+    build_files = ["(", "-name", "BUILD", "-o", "-name", "BUILD.bazel", ")"]
+    ctx.execute(["find", ".", "-mindepth", "2"] + build_files + ["-type", "f", "-delete"])
     for link, target in ctx.attr.links.items():
         ctx.symlink(target, link)
     for path, content in ctx.attr.files.items():
