@@ -3,6 +3,8 @@
 // Agents that already listen, on hosts or in pods (`millrace-agent agent --listen`), where a
 // resolver says they are. docs/hosts.md and docs/kubernetes.md show the whole.
 //
+// Defines: AdoptingLauncherOptions, AdoptingLauncher, ClusterShape, ShapeOf().
+//
 //   MILLRACE_ASSIGN_OR_RETURN(auto resolver, KubernetesResolver::Create(...));
 //   millrace::AdoptingLauncher launcher(*resolver, {.secret = {.dir = "/etc/millrace/agent"}});
 //   MILLRACE_ASSIGN_OR_RETURN(millrace::ClusterSpec members, resolver->cluster_spec());

@@ -1,6 +1,8 @@
 // File: millrace/adoption_options.h
 //
 // When a slot moves from one agent to another, and how long it waits for one.
+//
+// Defines: AdoptionOptions.
 
 #ifndef MILLRACE_ADOPTION_OPTIONS_H_
 #define MILLRACE_ADOPTION_OPTIONS_H_

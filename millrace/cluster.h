@@ -4,6 +4,8 @@
 // millrace/cluster_options.h, the launchers that provide its agents in millrace/local_launcher.h
 // and millrace/adopting_launcher.h, and the data that it is fed in millrace/source.h.
 //
+// Defines: TrainOptions, InferenceOptions, ShutdownOptions, InferenceResult, Cluster.
+//
 //   millrace::LocalLauncher launcher;
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::unique_ptr<millrace::Cluster> cluster,

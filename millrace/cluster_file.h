@@ -3,6 +3,9 @@
 // The file by which dashboard and CLI find a running cluster: its driver writes it when everything
 // is reachable and removes it at the end.
 //
+// Defines: ClusterFile, ClustersDir(), ReadClusterFile(), ClusterOwnerGone(), ClusterFileList,
+// ListClusterFiles(), NewestClusterFile(), FindClusterFile().
+//
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, FindClusterFile(""));   // the newest
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       auto client, ClusterClient::Connect(ClusterClientOptionsFrom(cluster)));

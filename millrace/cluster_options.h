@@ -3,6 +3,8 @@
 // How a cluster is made up, and what its driver hears of it. What its nodes get, how they are fed
 // and what happens when they fail is in millrace/node_options.h.
 //
+// Defines: NodeOutput, ClusterObserver, ClusterOptions.
+//
 //   millrace::ClusterOptions options = {.num_executors = 4, .num_ps = 1, .master_node = "chief",
 //                                       .input_mode = millrace::InputMode::kFeed};
 //   options.node.gpus_per_node = 2;

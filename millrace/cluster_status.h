@@ -3,8 +3,8 @@
 // What the coordinator knows of its cluster, as plain values: the slots with the time of each step,
 // and the first cause of a failure.
 //
-// Defines: SlotState, SlotStateName(), SlotStatus, NodeFailure, FailureText(), FailureStatus(),
-// NodeRestart, RestartText(), QuarantinedHost, ClusterStatus.
+// Defines: InputMode, SlotState, SlotStateName(), SlotStatus, NodeFailure, FailureText(),
+// FailureStatus(), NodeRestart, RestartText(), QuarantinedHost, LogSource, ClusterStatus.
 //
 //   for (const SlotStatus& slot : cluster->Status().slots) {
 //     std::cout << slot.role.ToString() << " " << SlotStateName(slot.state) << "\n";

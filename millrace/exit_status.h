@@ -2,6 +2,8 @@
 //
 // How a process ended, in words that everybody sees the same.
 //
+// Defines: ExitStatus, DescribeExit(), SignalName().
+//
 //   DescribeExit(failure.exit);   // "exit code 3", "signal 11 (SIGSEGV), core dumped"
 //
 // Thread safety: pure functions.

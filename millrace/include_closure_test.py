@@ -1,6 +1,6 @@
 """What a public header brings along: other public headers, Abseil and the standard library, nothing else.
 
-One, whose subject is gRPC, brings gRPC and with it Protobuf.
+One, whose subject is gRPC, brings gRPC and with it Protobuf. And whether it says which types it defines.
 """
 
 import os
@@ -56,6 +56,15 @@ class IncludeClosureTest(unittest.TestCase):
                 names = re.findall(r'(?m)^#include "(.*)"$', file.read())
             for included_name in names:
                 self.assertRegex(included_name, r"^(millrace|absl)/", name)
+
+    def test_each_header_says_at_its_top_which_types_it_defines(self):
+        for name in headers():
+            with self.subTest(header=name), open(os.path.join(ROOT, "millrace", name), encoding="utf-8") as file:
+                banner, code = file.read().split("#ifndef ", 1)
+                self.assertIn("\n// Defines: ", banner)
+                public = re.sub(r"(?s)namespace internal \{.*?\}  // namespace internal", "", code)
+                defined = re.findall(r"(?m)^(?:class|struct|enum class|enum) (\w+)[^;\n]*\{", public)
+                self.assertLessEqual(set(defined), set(re.findall(r"\w+", banner.split("// Defines: ")[1])))
 
     def test_what_is_foreign_is_told(self):
         for path in ("core/base/json.h", "feed/arrow/batch_layout.h", "millrace/c/node.h"):

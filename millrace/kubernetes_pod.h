@@ -1,6 +1,8 @@
 // File: millrace/kubernetes_pod.h
 //
 // What Millrace reads of a Kubernetes pod.
+//
+// Defines: Pod, PodIdentity, PodAddress.
 
 #ifndef MILLRACE_KUBERNETES_POD_H_
 #define MILLRACE_KUBERNETES_POD_H_

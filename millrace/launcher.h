@@ -1,6 +1,8 @@
 // File: millrace/launcher.h
 //
 // Where a cluster's agents come from.
+//
+// Defines: Launcher.
 #ifndef MILLRACE_LAUNCHER_H_
 #define MILLRACE_LAUNCHER_H_
 

@@ -1,6 +1,8 @@
 // File: millrace/local_launcher.h
 //
 // Agents on this machine: one `millrace-agent` process per slot, children of the driver.
+//
+// Defines: LocalLauncherOptions, LocalLauncher.
 #ifndef MILLRACE_LOCAL_LAUNCHER_H_
 #define MILLRACE_LOCAL_LAUNCHER_H_
 

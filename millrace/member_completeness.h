@@ -1,6 +1,8 @@
 // File: millrace/member_completeness.h
 //
 // When the members that a resolver finds make a cluster.
+//
+// Defines: MemberCompleteness.
 
 #ifndef MILLRACE_MEMBER_COMPLETENESS_H_
 #define MILLRACE_MEMBER_COMPLETENESS_H_

@@ -1,6 +1,8 @@
 // File: millrace/node_program.h
 //
 // Which executable the nodes of a cluster run, and with what arguments.
+//
+// Defines: NodeProgram.
 #ifndef MILLRACE_NODE_PROGRAM_H_
 #define MILLRACE_NODE_PROGRAM_H_
 

@@ -1,6 +1,8 @@
 // File: millrace/node_role.h
 //
 // Which task of a cluster a node is.
+//
+// Defines: NodeRole.
 
 #ifndef MILLRACE_NODE_ROLE_H_
 #define MILLRACE_NODE_ROLE_H_

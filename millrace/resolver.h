@@ -11,6 +11,8 @@
 //   ClusterMembersResolver  the nodes of a Millrace cluster   millrace/cluster_members_resolver.h
 //   UnionResolver           several of them as one            millrace/union_resolver.h
 //
+// Defines: ResolverFromJson(), and includes the above.
+//
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::unique_ptr<ClusterResolver> resolver,
 //       ResolverFromJson(R"({"type": "union",

@@ -3,6 +3,8 @@
 // How often a node that failed is started again, how soon, and when a host is left alone
 // (docs/failures.md).
 //
+// Defines: RestartPolicy, QuarantinePolicy.
+//
 // Thread safety: ordinary values.
 
 #ifndef MILLRACE_RESTART_POLICY_H_

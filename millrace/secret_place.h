@@ -1,6 +1,8 @@
 // File: millrace/secret_place.h
 //
 // Where a driver finds the secret of the agents that it adopts (docs/hosts.md).
+//
+// Defines: SecretPlace.
 
 #ifndef MILLRACE_SECRET_PLACE_H_
 #define MILLRACE_SECRET_PLACE_H_

@@ -2,6 +2,8 @@
 //
 // Programs beside nodes: TensorBoard, an exporter, a profiler.
 //
+// Defines: Sidecar, TensorBoardSidecar().
+//
 // Thread safety: ordinary values and a pure function.
 
 #ifndef MILLRACE_SIDECAR_H_

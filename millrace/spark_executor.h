@@ -1,6 +1,8 @@
 // File: millrace/spark_executor.h
 //
 // The executors of a Spark application, and which task of a cluster each of them is.
+//
+// Defines: SparkExecutor, SparkTask.
 
 #ifndef MILLRACE_SPARK_EXECUTOR_H_
 #define MILLRACE_SPARK_EXECUTOR_H_

@@ -3,6 +3,8 @@
 // How another thread (one that waits for signals, say) ends a cluster, also one that is still
 // starting or already shutting down; or only a call of Train or Inference (TrainOptions).
 //
+// Defines: StopRequest.
+//
 //   StopRequest stop;
 //   std::thread watcher([&] { WaitForCtrlC(); stop.Request("interrupted"); });
 //   auto cluster = Cluster::Run(launcher, program, {.num_executors = 4, .stop_request = &stop});

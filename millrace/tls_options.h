@@ -1,6 +1,8 @@
 // File: millrace/tls_options.h
 //
 // How a client of an HTTPS server knows that it is the right one.
+//
+// Defines: TlsOptions.
 
 #ifndef MILLRACE_TLS_OPTIONS_H_
 #define MILLRACE_TLS_OPTIONS_H_

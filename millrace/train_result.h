@@ -1,6 +1,8 @@
 // File: millrace/train_result.h
 //
 // What a Train call did.
+//
+// Defines: EqualNodeRows, TrainResult.
 
 #ifndef MILLRACE_TRAIN_RESULT_H_
 #define MILLRACE_TRAIN_RESULT_H_
