@@ -14,7 +14,8 @@ import termios
 import time
 import unittest
 
-WAIT_S = 120  # generous: the machine may be busy
+from eventually import WAIT_S, wait_for
+
 PYTHON = sys.executable
 
 
@@ -129,17 +130,8 @@ class CliTestCase(unittest.TestCase):
         os.close(fd)
         return os.waitstatus_to_exitcode(status), output.decode("utf-8", "replace")
 
-    def wait_for(self, condition, what):
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.02)
-        raise AssertionError(f"{what}: not within {WAIT_S} s")
-
     def wait_for_file(self, name):
-        self.wait_for(lambda: os.path.exists(self.path(name)), f"file {name}")
+        wait_for(lambda: os.path.exists(self.path(name)), f"file {name}")
 
     def json_of(self, *args):
         done = self.run_cli(*args)

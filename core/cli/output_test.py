@@ -11,6 +11,7 @@ import time
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path, pending_signals
+from eventually import wait_for
 
 
 class OutputTest(CliTestCase):
@@ -112,7 +113,7 @@ class SlowReaderTest(CliTestCase):
             seen.append(unread(pipe))
             return seen[-1] >= 30000 and len(seen) > 5 and len(set(seen[-5:])) == 1
 
-        self.wait_for(full, "a full pipe")
+        wait_for(full, "a full pipe")
 
     def pid_of_node(self, name):
         self.wait_for_file(name)
@@ -128,7 +129,7 @@ class SlowReaderTest(CliTestCase):
             seen.append(written(pid))
             return len(seen) > 5 and len(set(seen[-5:])) == 1
 
-        self.wait_for(waits, "a process that is held")
+        wait_for(waits, "a process that is held")
 
     def test_nodes_wait_for_who_reads_and_nothing_is_lost(self):
         line = "x" * 1000
@@ -158,7 +159,7 @@ for i in range(100_000): print(i, "{line}")
         other = self.pid_of_node("pid.0")
         self.wait_for_full_pipe(process.stdout)
         self.write("fail", "")
-        self.wait_for(lambda: not os.path.exists(f"/proc/{other}"), "the end of worker:0")
+        wait_for(lambda: not os.path.exists(f"/proc/{other}"), "the end of worker:0")
         err = self.wait_without_reading(process)
         self.assertEqual(process.returncode, 3, err)
         self.assert_loss_is_told(err)
@@ -201,7 +202,7 @@ for i in range(100_000): print(i, "{line}")
     def test_ctrl_c_twice_ends_it(self):
         process = self.start_endless("--stop-grace", "1h")
         process.send_signal(signal.SIGINT)
-        self.wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
+        wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
         process.send_signal(signal.SIGINT)
         err = self.wait_without_reading(process)
         self.assertEqual(process.returncode, 130, err)

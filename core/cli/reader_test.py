@@ -7,6 +7,7 @@ import signal
 import unittest
 
 from cli_testing import WAIT_S, CliTestCase
+from eventually import wait_for
 
 # Runs until a file says that it may end; stops well when asked to.
 NODE = ("trap 'echo saved; exit 0' TERM; echo \"hello from rank ${RANK-none}\"; echo moan >&2; "
@@ -26,7 +27,7 @@ class ReaderTest(CliTestCase):
             status = json.loads(done.stdout)
             return status if status["cluster"]["phase"] == "running" else None
 
-        self.status = self.wait_for(running, "the cluster runs")
+        self.status = wait_for(running, "the cluster runs")
         return process
 
     def end(self, process):
@@ -112,7 +113,7 @@ class ReaderTest(CliTestCase):
             return out if len(out) >= 6 else None
 
         self.assertCountEqual(
-            self.wait_for(lines, "six lines"),
+            wait_for(lines, "six lines"),
             ["ps:0| hello from rank none", "ps:0| moan", "chief:0| hello from rank 0", "chief:0| moan",
              "worker:0| hello from rank 1", "worker:0| moan"])
         one = self.run_cli("logs", "--json", "worker:0")
@@ -136,7 +137,7 @@ class ReaderTest(CliTestCase):
                                  "while [ ! -e end ]; do sleep 0.05; done")
         self.wait_for_file("up")
         evil = "\x1b]0;title\x07"
-        piped = self.wait_for(lambda: self.run_cli("logs").stdout, "the line")
+        piped = wait_for(lambda: self.run_cli("logs").stdout, "the line")
         self.assertEqual(piped, f"worker:0| {evil}\n")
         _, shown = self.run_on_terminal("logs", env={"NO_COLOR": "1"})
         self.assertEqual(shown, r"worker:0| \x1b]0;title\x07" + "\r\n")
@@ -226,7 +227,7 @@ class ReaderTest(CliTestCase):
     def test_who_acts_says_which_of_two_clusters(self):
         first = self.start_cluster()
         second = self.start_cli("run", "--", "sh", "-c", NODE)
-        clusters = self.wait_for(
+        clusters = wait_for(
             lambda: (lambda entries: len(entries) == 2 and entries)(
                 self.json_of("clusters", "--json")["clusters"]), "two clusters")
         ids = [entry["id"] for entry in clusters]
@@ -264,7 +265,7 @@ class ReaderTest(CliTestCase):
             worker = nodes["worker:0"]
             return (status, nodes) if (worker["state"], worker["attempt"]) == ("running", 1) else None
 
-        status, after = self.wait_for(restarted, "worker:0 runs again")
+        status, after = wait_for(restarted, "worker:0 runs again")
         self.assertEqual(status["cluster"]["phase"], "running")
         self.assertEqual(status["cluster"]["epoch"], self.status["cluster"]["epoch"] + 1)
         self.assertIsNone(status["cluster"]["first_cause"])
@@ -348,8 +349,8 @@ class NoClusterTest(CliTestCase):
     def test_the_file_of_a_driver_that_is_gone_is_removed(self):
         process = self.start_cli("run", "-n", "1", "--", "sh", "-c", ": > up; exec sleep 600")
         self.wait_for_file("up")
-        self.wait_for(lambda: os.path.isdir(self.path("clusters")) and os.listdir(self.path("clusters")),
-                      "a cluster file")
+        wait_for(lambda: os.path.isdir(self.path("clusters")) and os.listdir(self.path("clusters")),
+                 "a cluster file")
         process.kill()
         process.wait(timeout=WAIT_S)
         done = self.run_cli("status")

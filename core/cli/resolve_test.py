@@ -8,6 +8,7 @@ import threading
 import unittest
 
 from cli_testing import WAIT_S, CliTestCase, line_with
+from eventually import wait_for
 
 SPEC = {"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]}
 
@@ -238,7 +239,7 @@ class ResolveTest(CliTestCase):
         run = self.start_cli(
             "run", "-n", "2", "--num-ps", "1", "--output", "none", "--", "sh", "-c", node
         )
-        self.wait_for(lambda: self.run_cli("clusters").stdout != "", "a cluster")
+        wait_for(lambda: self.run_cli("clusters").stdout != "", "a cluster")
         wait = ["--complete", "wait", "--wait-timeout", f"{WAIT_S}s"]
         spec = self.spec_of("cluster", *wait)
         self.assertEqual({job: len(tasks) for job, tasks in spec.items()}, {"ps": 1, "worker": 1})

@@ -4,34 +4,37 @@ import os
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase
+from eventually import wait_for
 
 
 class FirstCauseTest(CliTestCase):
-    # All are connected to rank 0, which raises, lets go of them once that is known, and takes a moment to end.
+    # All are connected to rank 0, which raises, lets go of them once that is known, and ends after one of them.
     RING = """
-import os, socket, sys, time
+import os, select, socket, sys, time
 rank = int(os.environ["RANK"])
 if rank == 0:
     server = socket.create_server(("127.0.0.1", 0))
     with open("port.tmp", "w") as file: file.write(str(server.getsockname()[1]))
     os.rename("port.tmp", "port")
     peers = [server.accept()[0] for _ in range(3)]
+    ends = [os.pidfd_open(int.from_bytes(peer.recv(4), "big")) for peer in peers]
     try:
         raise ValueError("the loss is nan")
     except ValueError as error:
         print(f"ValueError: {error}", file=sys.stderr, flush=True)
         while not os.path.exists("heard"): time.sleep(0.01)
         for peer in peers: peer.close()
-        time.sleep(0.1)
-        sys.exit(1)
+        select.select(ends, [], [])
+        os._exit(1)  # a better cause than a peer's is waited for half a second
 while not os.path.exists("port"): time.sleep(0.01)
 peer = socket.create_connection(("127.0.0.1", int(open("port").read())))
+peer.send(os.getpid().to_bytes(4, "big"))
 if not peer.recv(1): raise ConnectionError("the peer is gone")
 """
 
     def test_the_node_that_others_ended_of_is_named_and_so_are_they(self):
         process = self.start_cli("run", "-n", "4", "--", PYTHON, "-c", self.RING)
-        self.wait_for(lambda: "ValueError" in self.run_cli("logs").stdout, "the error in the coordinator's log")
+        wait_for(lambda: "ValueError" in self.run_cli("logs").stdout, "the error in the coordinator's log")
         self.write("heard", "")
         _, err = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 1, err)

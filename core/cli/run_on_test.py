@@ -11,6 +11,7 @@ import threading
 import unittest
 
 from cli_testing import WAIT_S, CliTestCase, millrace_path
+from eventually import wait_for
 
 
 def agent_path():
@@ -54,8 +55,8 @@ class RunOnTest(CliTestCase):
     def start_agent(self, host, port=0):
         agent = Agent(host, self.secret, self.env, port)
         self.addCleanup(agent.end)
-        line = self.wait_for(lambda: agent.said("listen on") or agent.said("listening on"),
-                             "an agent that listens")[0]
+        line = wait_for(lambda: agent.said("listen on") or agent.said("listening on"),
+                        "an agent that listens")[0]
         if "cannot" in line:
             return None  # the port is somebody else's
         agent.address = re.search(r"listening on ([^,]*),", line).group(1)
@@ -110,14 +111,14 @@ class RunOnTest(CliTestCase):
         renew("240h")
         agent = self.start_agent("127.0.0.2")
         again = f"`millrace agent-secret --file {self.secret} --replace` makes a new one"
-        self.wait_for(lambda: agent.said("expires on 20"), "the agent's notice")
+        wait_for(lambda: agent.said("expires on 20"), "the agent's notice")
         self.assertIn(again, agent.said("expires on 20")[0])
         done = self.run_cli("run", *self.on(worker=[agent]), "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"\Amillrace: the agents' secret \S+ expires on 20\S+: `.*")
         self.assertIn(again, done.stderr)
         renew("1ms")
-        self.wait_for(lambda: agent.said("the secret of before is kept: "), "the agent's warning")
+        wait_for(lambda: agent.said("the secret of before is kept: "), "the agent's warning")
         told = self.failure_of(*self.on(worker=[agent]), "--", "true", code=70)
         self.assertIn("has expired on 20", told)
         self.assertIn(again, told)
@@ -135,7 +136,7 @@ class RunOnTest(CliTestCase):
             ["ps:0| rank=none of none", "chief:0| rank=0 of 2", "worker:0| rank=1 of 2"],
         )
         for agent in agents:
-            self.wait_for(lambda agent=agent: agent.said("free again"), "a free agent")
+            wait_for(lambda agent=agent: agent.said("free again"), "a free agent")
 
     def test_a_program_is_sent_where_it_is_not(self):
         agent = self.start_agent("127.0.0.2")
@@ -166,7 +167,7 @@ class RunOnTest(CliTestCase):
                                  "echo here; exec sleep 600")
         self.assertEqual(process.stdout.readline(), "worker:0| here\n")
         process.send_signal(signal.SIGKILL)
-        self.wait_for(lambda: agent.said("free again"), "the agent free again")
+        wait_for(lambda: agent.said("free again"), "the agent free again")
         done = self.run_cli("run", *self.on(worker=[agent]), "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -189,7 +190,7 @@ class RunOnTest(CliTestCase):
                               ["worker:0| rank 0 of 2", "worker:1| rank 1 of 2"])
         for executor, agent in enumerate(agents):
             self.assertTrue(agent.said(f"adopted as executor {executor} of cluster"), agent.lines)
-            self.wait_for(lambda agent=agent: agent.said("free again"), "a free agent")
+            wait_for(lambda agent=agent: agent.said("free again"), "a free agent")
         # Ranks are dealt as Slurm deals them.
         done = self.run_cli("run", *args, "--", "true",
                             env={**step, "SLURM_DISTRIBUTION": "cyclic"})
@@ -226,7 +227,7 @@ class RunOnTest(CliTestCase):
         line = self.failure_of(*members, "--secret-file", file, "--", "true", code=69)
         self.assertRegex(line, f"the agent at {agent.address} refused this driver: the token is not "
                                "that of this agent's secret.*; give both the same secret$")
-        self.wait_for(lambda: agent.said("refused ipv4:127.0.0.1"), "the agent's word of it")
+        wait_for(lambda: agent.said("refused ipv4:127.0.0.1"), "the agent's word of it")
         self.assertEqual(len(agent.said("the token is not that of this agent's secret")), 1)
 
     def test_a_port_that_is_blocked_is_told(self):
@@ -260,7 +261,7 @@ class RunOnTest(CliTestCase):
         line = self.failure_of(*self.on(worker=[agent]), "--bind-address", "127.0.0.1", "--driver-host",
                                "127.0.0.9", "--", "true", code=69)
         self.assertRegex(line, "^millrace: worker:0 .*127\\.0\\.0\\.9:[0-9]+")
-        self.wait_for(lambda: agent.said("free again"), "the agent free again")
+        wait_for(lambda: agent.said("free again"), "the agent free again")
 
     def test_options_that_make_no_sense_are_told(self):
         for args, words in (

@@ -9,6 +9,7 @@ import time
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase, line_with, millrace_path
+from eventually import wait_for
 
 
 def state_of(pid):
@@ -54,7 +55,7 @@ print("well")
     def pause(self, process, nodes):
         process.send_signal(signal.SIGTSTP)
         for pid in (process.pid, *nodes):
-            self.wait_for(lambda pid=pid: state_of(pid) == "T", f"process {pid} stopped")
+            wait_for(lambda pid=pid: state_of(pid) == "T", f"process {pid} stopped")
 
     def counts(self):
         return [os.path.getsize(self.path(f"count.{rank}")) for rank in (0, 1)]
@@ -67,8 +68,8 @@ print("well")
         time.sleep(3)
         self.assertEqual(self.counts(), before)
         process.send_signal(signal.SIGCONT)
-        self.wait_for(lambda: all(now > was for now, was in zip(self.counts(), before)),
-                      "nodes that go on")
+        wait_for(lambda: all(now > was for now, was in zip(self.counts(), before)),
+                 "nodes that go on")
         self.write("done", "")
         out, err = process.communicate(timeout=WAIT_S)
         self.assertEqual((process.returncode, err), (0, ""))
@@ -82,7 +83,7 @@ print("well")
         resumed_ms = time.time() * 1000
         process.send_signal(signal.SIGCONT)
         # A line that a node writes before its agent has dialled again would not be relayed.
-        self.wait_for(lambda: sampled_after(self, resumed_ms), "samples of both nodes")
+        wait_for(lambda: sampled_after(self, resumed_ms), "samples of both nodes")
         self.write("done", "")
         out, err = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0, err)
@@ -93,7 +94,7 @@ print("well")
         self.pause(process, nodes)
         process.kill()
         for pid in nodes:
-            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the end of {pid}")
+            wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the end of {pid}")
 
 
 class OtherHostsTest(CliTestCase):
@@ -142,7 +143,7 @@ class PausedDriverTest(CliTestCase):
 
     def stop(self, process):
         process.send_signal(signal.SIGSTOP)
-        self.wait_for(lambda: state_of(process.pid) == "T", "a driver that is stopped")
+        wait_for(lambda: state_of(process.pid) == "T", "a driver that is stopped")
 
     UP = ": > up.$RANK; "
 
@@ -153,7 +154,7 @@ class PausedDriverTest(CliTestCase):
         resumed_ms = time.time() * 1000
         process.send_signal(signal.SIGCONT)
         # It counts silence again: a node that is lost would be so before its second sample comes.
-        self.wait_for(lambda: sampled_after(self, resumed_ms + 1000), "samples of both nodes")
+        wait_for(lambda: sampled_after(self, resumed_ms + 1000), "samples of both nodes")
         self.write("done", "")
         out, err = process.communicate(timeout=WAIT_S)
         self.assertEqual((process.returncode, err), (0, ""))

@@ -5,6 +5,7 @@ import signal
 import unittest
 
 from cli_testing import WAIT_S, CliTestCase, pending_signals
+from eventually import wait_for
 
 
 class StopTest(CliTestCase):
@@ -37,7 +38,7 @@ class StopTest(CliTestCase):
         process = self.start(self.STUBBORN, "--stop-grace", "1h")
         process.send_signal(signal.SIGINT)
         # Two signals of one number that nobody has taken yet are one.
-        self.wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
+        wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 130, err)
@@ -58,8 +59,8 @@ class StopTest(CliTestCase):
         process.kill()
         process.wait(timeout=WAIT_S)
         for pid in pids:
-            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"end of {pid}")
-        self.wait_for(lambda: os.listdir(self.path("tmp")) == [], "nothing in TMPDIR")
+            wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"end of {pid}")
+        wait_for(lambda: os.listdir(self.path("tmp")) == [], "nothing in TMPDIR")
 
 
 class IgnoredSignalsTest(CliTestCase):
@@ -72,8 +73,8 @@ class IgnoredSignalsTest(CliTestCase):
                 self.wait_for_file("up")
                 process.send_signal(number)  # as nohup's terminal does when it closes
                 # It would come after that one.
-                self.wait_for(lambda: self.json_of("status", "--json")["cluster"]["phase"] == "running",
-                              "a cluster that runs")
+                wait_for(lambda: self.json_of("status", "--json")["cluster"]["phase"] == "running",
+                         "a cluster that runs")
                 self.write("done", "")
                 _, err = process.communicate(timeout=WAIT_S)
                 self.assertEqual((process.returncode, err), (0, ""))

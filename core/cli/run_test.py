@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase, line_with, millrace_path
+from eventually import wait_for
 
 
 class RunTest(CliTestCase):
@@ -304,11 +305,11 @@ os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").
             now = self.json_of("nodes", "--json")["nodes"][0]
             return now["attempt"] == 1 and now["endpoints"] == {"tensorboard": second}
 
-        self.wait_for(published, "the second address is published")
+        wait_for(published, "the second address is published")
         with open(self.path("board.pids"), encoding="ascii") as file:
             pids = file.read().split()
         self.assertEqual(len(pids), 2)
-        self.wait_for(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the first sidecar is gone")
+        wait_for(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the first sidecar is gone")
         self.assertTrue(os.path.exists(f"/proc/{pids[1]}"))
         self.write("done", "")
         process.communicate(timeout=WAIT_S)

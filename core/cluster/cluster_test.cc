@@ -404,11 +404,22 @@ TEST_F(ClusterTest, EveryCallOnAFailedClusterEndsWithItsFirstCauseThoughOtherNod
 TEST_F(ClusterTest, WorkersThatAreNotFedEndWhenTheirWorkIsDoneWhateverTheGrace) {
   options_.num_ps = 1;
   const std::string model = JoinPath(::testing::TempDir(), "model");
+  const std::string go = JoinPath(::testing::TempDir(), "train");
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
       StartShell(absl::StrCat("[ -z \"$RANK\" ] && exec sleep 1000; "  // the ps
-                              "sleep 3; echo trained > ",
-                              model, ".$RANK"));
+                              "until [ -e ",
+                              go, " ]; do sleep 0.05; done; echo trained > ", model, ".$RANK"));
   ASSERT_THAT(cluster, IsOk());
+  const Thread work("work", [&] {
+    const auto is_asked_to_stop = [&] {
+      const ClusterStatus status = (*cluster)->Status();
+      return std::any_of(status.slots.begin(), status.slots.end(),
+                         [](const SlotStatus& slot) { return slot.state > SlotState::kRunning; });
+    };
+    // For fifty times the grace.
+    EXPECT_FALSE(Eventually(is_asked_to_stop, absl::Milliseconds(500)));
+    EXPECT_THAT(WriteFileAtomic(go, ""), IsOk());
+  });
   EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(10)}), IsOk());
   for (const char* index : {".0", ".1"}) {
     EXPECT_THAT(ReadFile(absl::StrCat(model, index)), IsOkAndHolds("trained\n"));

@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
@@ -74,10 +77,10 @@ class Reader {
   }
 
   // `after_first`: called when the first chunk is there.
-  absl::Status Fetch(const std::string& sha256, std::string* bytes,
-                     absl::Duration timeout = absl::Minutes(5),
-                     void (*after_first)(Coordinator&) = nullptr,
-                     Coordinator* coordinator = nullptr) {
+  absl::Status Fetch(
+      const std::string& sha256, std::string* bytes, absl::Duration timeout = absl::Minutes(5),
+      absl::FunctionRef<void(const grpc::ClientContext&)> after_first =
+          [](const grpc::ClientContext&) {}) {
     grpc::ClientContext context;
     Prepare(context, timeout);
     v1::FetchProgramRequest request;
@@ -86,7 +89,7 @@ class Reader {
     v1::ProgramChunk chunk;
     while (reader->Read(&chunk)) {
       EXPECT_LE(chunk.data().size(), size_t{1} << 20);
-      if (bytes->empty() && after_first != nullptr) after_first(*coordinator);
+      if (bytes->empty()) after_first(context);
       bytes->append(chunk.data());
     }
     return FromGrpc(reader->Finish());
@@ -438,15 +441,14 @@ TEST_F(FetchProgramTest, DeadlineAndShutdownEndIt) {
   auto coordinator = StartCluster(1, path_);
   Reader reader(*coordinator, coordinator->tokens().agent);
   std::string bytes;
-  EXPECT_THAT(reader.Fetch(
-                  Sha256Hex(content_), &bytes, absl::Seconds(2),
-                  [](Coordinator&) { absl::SleepFor(absl::Seconds(3)); }, coordinator.get()),
+  const auto until_deadline = [](const grpc::ClientContext& context) {
+    absl::SleepFor(absl::FromChrono(context.deadline()) - absl::Now());
+  };
+  EXPECT_THAT(reader.Fetch(Sha256Hex(content_), &bytes, absl::Seconds(2), until_deadline),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   bytes.clear();
-  EXPECT_THAT(reader.Fetch(
-                  Sha256Hex(content_), &bytes, absl::Seconds(60),
-                  [](Coordinator& c) { c.Shutdown(); }, coordinator.get()),
-              Not(IsOk()));
+  const auto shutdown = [&](const grpc::ClientContext&) { coordinator->Shutdown(); };
+  EXPECT_THAT(reader.Fetch(Sha256Hex(content_), &bytes, absl::Seconds(60), shutdown), Not(IsOk()));
 }
 
 }  // namespace

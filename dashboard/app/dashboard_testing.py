@@ -4,12 +4,12 @@ import contextlib
 import os
 import struct
 import subprocess
-import time
 import zlib
+
+from eventually import WAIT_S
 
 ROOT = os.path.join(os.environ["TEST_SRCDIR"], "millrace")
 PROGRAM = os.path.join(ROOT, "dashboard/app/millrace-dashboard")
-WAIT_S = 120  # generous: the machine may be busy
 
 
 def read_png(path):
@@ -110,12 +110,3 @@ def run(arguments, screen=None, **more):
         [PROGRAM] + arguments, env=environment(screen, **more), capture_output=True, text=True,
         timeout=WAIT_S, check=False,
     )
-
-
-def wait_for(condition, what, within_s=WAIT_S):
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {within_s} s")

@@ -16,7 +16,8 @@ import threading
 import time
 import unittest
 
-from dashboard_testing import PROGRAM, ROOT, WAIT_S, count_of, display, environment, read_png, run, wait_for
+from dashboard_testing import PROGRAM, ROOT, WAIT_S, count_of, display, environment, read_png, run
+from eventually import wait_for
 
 # As dashboard/views/theme.cc has them.
 GREEN, ACCENT, SERIES = 0x3FB56B, 0x4CC2FF, (0x4CC2FF, 0xF0A35E, 0x7AD17A, 0xD98CF0, 0xF2D35C, 0x5FD9C7)

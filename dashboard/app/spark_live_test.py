@@ -8,7 +8,8 @@ import tempfile
 import threading
 import unittest
 
-from dashboard_testing import ROOT, count_of, display, read_png, run, wait_for
+from dashboard_testing import ROOT, count_of, display, read_png, run
+from eventually import wait_for
 from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 # As dashboard/views/theme.cc has them.

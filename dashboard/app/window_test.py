@@ -13,7 +13,8 @@ import tempfile
 import threading
 import unittest
 
-from dashboard_testing import PROGRAM, ROOT, WAIT_S, count_of, display, environment, read_screen, run, wait_for
+from dashboard_testing import PROGRAM, ROOT, WAIT_S, count_of, display, environment, read_screen, run
+from eventually import wait_for
 
 # As dashboard/views/theme.cc has them.
 GREEN, RED = 0x3FB56B, 0xE5534B

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
@@ -73,7 +74,20 @@ TEST_F(PodsSharedTest, ClustersThatWantTheSamePodsAtTheSameTimeComeOneAfterTheOt
   AddWorkers(3);
   if (HasFatalFailure() || IsSkipped()) return;
   std::vector<std::unique_ptr<ChildProcess>> runs;
-  for (int i = 0; i < 3; ++i) runs.push_back(Run("sleep 0.5"));
+  for (int i = 0; i < 3; ++i) runs.push_back(Run(UntilGo()));
+  // Until each has the pods or says that it waits for them.
+  int here = 0;
+  for (const auto& run : runs) {
+    std::string line;
+    while (!absl::StrContains(line, "| here") && !absl::StrContains(line, " has no agent yet: ")) {
+      const auto next = run->WaitForLine("", kLong);
+      ASSERT_THAT(next, IsOk());
+      line = *next;
+    }
+    if (absl::StrContains(line, "| here")) ++here;
+  }
+  EXPECT_LE(here, 1);
+  Go();
   for (const auto& run : runs) ExpectEndsWell(*run);
 }
 

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
@@ -18,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "millrace/record_batch.h"
 #include "millrace/source.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -196,7 +195,7 @@ TEST(FeederPartitionTest, AnotherThreadGoesOnWhereOneWaitsForTheSource) {
   // One that waits for the first one is relieved like it.
   absl::Status second_waited;
   Thread second("second", [&] { second_waited = rows.Next().status(); });
-  while (!rows.TakeOver()) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(Eventually([&] { return rows.TakeOver(); }));
   second.Join();
   EXPECT_THAT(second_waited, StatusIs(absl::StatusCode::kAborted));
 

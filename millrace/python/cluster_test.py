@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import unittest.mock
 
@@ -15,7 +14,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from testing_cluster import PATIENCE_S, Heard, restarts, run
+from eventually import wait_for
+from testing_cluster import Heard, restarts, run
 
 import millrace
 from millrace.local_cluster import _Listener
@@ -236,11 +236,8 @@ class ClusterTest(unittest.TestCase):
     def test_the_address_of_tensorboard_is_known(self):
         board = millrace.Sidecar("tensorboard", "python3", ["-m", "http.server", "--bind", "{host}", "{port}"])
         with run(Heard(), _PROGRAM, args=["double"], node=millrace.NodeOptions(sidecars=[board])) as cluster:
-            deadline = time.monotonic() + PATIENCE_S
-            while not cluster.tensorboard_url:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
-            self.assertRegex(cluster.tensorboard_url, r"^http://127\.0\.0\.1:\d+")
+            url = wait_for(lambda: cluster.tensorboard_url, "the address of TensorBoard")
+            self.assertRegex(url, r"^http://127\.0\.0\.1:\d+")
         with run(Heard(), _PROGRAM, args=["double"]) as cluster:
             self.assertEqual(cluster.tensorboard_url, "")
 
@@ -360,10 +357,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(err, "")
         pids = [int(pid) for pid in out.split()]
         self.assertEqual(len(pids), 2)
-        deadline = time.monotonic() + PATIENCE_S
-        while any(os.path.exists(f"/proc/{pid}") for pid in pids):
-            self.assertLess(time.monotonic(), deadline, pids)
-            time.sleep(0.01)
+        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), f"the end of {pids}")
 
 
 class AgentsTest(unittest.TestCase):

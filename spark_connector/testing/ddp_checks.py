@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+from eventually import wait_for
 from millrace import Cluster, FailureOptions, InputMode, MillraceError, NodeProgram, RestartPolicy
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +23,6 @@ _BATCH = 4096
 # Small ones, so that every rank has some.
 _SMALL = (9_000, 3_000, 1, 12_002, 5_000, 8_000, 7_000) * 3
 _WEIGHTS = (1, 2, 3, 4)
-_PATIENCE_S = 120
 _HEARD_S = 5  # on two busy processors; without other work less than one
 
 
@@ -53,10 +53,7 @@ def _run(spark, ranks, folder, batch, *arguments, **options):
 def _read(folder, name):
     """What a node tells, when it does."""
     path = pathlib.Path(folder, f"{name}.json")
-    deadline = time.monotonic() + _PATIENCE_S
-    while not path.exists():
-        expect(time.monotonic() < deadline, f"there is no {path.name}")
-        time.sleep(0.02)
+    wait_for(path.exists, path.name)
     return json.loads(path.read_text())
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+from eventually import wait_for
 from millrace import (
     Cluster,
     FailureOptions,
@@ -110,14 +111,13 @@ def an_interrupt_ends_train_and_nothing_else(spark, node):
     context.setJobGroup("interrupted", "is told of the caller's group")
     sent = []
 
-    def interrupt():
+    def are_sent():
         tracker = context.statusTracker()
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("interrupted")]
-            if jobs and all(job.status == "SUCCEEDED" for job in jobs):
-                break
-            time.sleep(0.05)
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("interrupted")]
+        return jobs and all(job.status == "SUCCEEDED" for job in jobs)
+
+    def interrupt():
+        wait_for(are_sent, "the end of the jobs that feed")
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -181,9 +181,7 @@ def streams_are_fed(spark, node):
     # Stopped in the middle of a batch.
     spark.range(0, 7000, 1, 2).withColumnRenamed("id", "x").write.mode("append").parquet(rows)
     tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + 120
-    while not tracker.getActiveJobsIds() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(tracker.getActiveJobsIds, "the job of the batch")
     query.stop()
     expect(query.exception() is None, query.exception())
     cluster.close()

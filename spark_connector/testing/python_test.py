@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 
+import eventually
 from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 
@@ -28,7 +29,7 @@ def _run(version, arguments, root):
             [pathlib.Path(arguments.application).resolve(), pathlib.Path(arguments.connector).resolve()],
             [node, package, *[pathlib.Path(file).resolve() for file in arguments.files]],
             executors=arguments.executors,
-            py_files=[package],
+            py_files=[package, pathlib.Path(eventually.__file__).resolve()],
         )
 
 

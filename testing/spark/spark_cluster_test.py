@@ -12,16 +12,8 @@ import unittest
 import urllib.request
 
 import spark_cluster
+from eventually import wait_for
 from spark_cluster import WAIT_S, SparkCluster, SparkUnavailable, descendants
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + WAIT_S
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {WAIT_S} s")
-        time.sleep(0.05)
-    return value
 
 
 def marked(marker):

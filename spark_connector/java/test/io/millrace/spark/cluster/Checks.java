@@ -12,6 +12,7 @@ import io.millrace.spark.NodeProgram;
 import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.ExecutorSite;
@@ -144,7 +145,7 @@ abstract class Checks {
   /** What a file that a node writes has in it, once it is complete: ends with a newline. */
   static String awaitFile(Path file) throws Exception {
     AtomicReference<String> text = new AtomicReference<>("");
-    await(
+    Eventually.await(
         file + " is written",
         () -> {
           if (Files.exists(file)) {
@@ -163,7 +164,7 @@ abstract class Checks {
   /** What {@code nodes} nodes that "sum" have been fed, added up; the training's feed must have ended. */
   final long sumOfNodes(MillraceCluster cluster, int nodes) throws Exception {
     Map<Long, Long> sums = new HashMap<>();
-    await(
+    Eventually.await(
         "an answer of each node",
         () -> { // which of them answers is Spark's choice of executors
           for (Row row : cluster.inference(numbers(80, 16), RESULT).collectAsList()) {
@@ -230,19 +231,10 @@ abstract class Checks {
     return field.get(of);
   }
 
-  /** Waits until this holds. */
-  static void await(String what, Condition condition) throws Exception {
-    long began = System.nanoTime();
-    while (!condition.holds()) {
-      require(System.nanoTime() - began < 180_000_000_000L, "not within 180 s: " + what);
-      Thread.sleep(20);
-    }
-  }
-
   /** Returns in each of so many tasks once all of them run: each has a slot of its own then. */
   static void meet(String folder, int tasks) throws Exception {
     Files.createFile(Paths.get(folder, Long.toString(TaskContext.get().taskAttemptId())));
-    await("the other tasks", () -> Paths.get(folder).toFile().list().length >= tasks);
+    Eventually.await("the other tasks", () -> Paths.get(folder).toFile().list().length >= tasks);
   }
 
   /** How many tasks run, of all jobs. */
@@ -253,11 +245,6 @@ abstract class Checks {
       tasks += info == null ? 0 : info.numActiveTasks();
     }
     return tasks;
-  }
-
-  /** Something that comes true. */
-  interface Condition {
-    boolean holds() throws Exception;
   }
 
   /** A node that was lost runs again. */

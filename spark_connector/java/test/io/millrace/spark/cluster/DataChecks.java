@@ -7,6 +7,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Paths;
@@ -235,7 +236,7 @@ final class DataChecks extends Checks {
     sc.setJobGroup(group, "marker", false);
     sc.parallelize(Arrays.asList(1), 1).count();
     sc.clearJobGroup();
-    await("the marker", () -> heard.get() >= 0);
+    Eventually.await("the marker", () -> heard.get() >= 0);
     sc.sc().removeSparkListener(marker);
     return heard.get();
   }

@@ -12,6 +12,7 @@ import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Eventually;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
@@ -126,9 +127,9 @@ final class DirectChecks extends Checks {
   private void driverPsKilled() throws Exception {
     MillraceCluster cluster = run(direct(2).numPs(1).driverPsNodes(true).failure(restarts(1)), "wait");
     kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
-    await("its next attempt", () -> isBack(cluster.clusterInfo().get(0)));
+    Eventually.await("its next attempt", () -> isBack(cluster.clusterInfo().get(0)));
     kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
-    await("the cluster's failure", () -> cluster.failure() != null);
+    Eventually.await("the cluster's failure", () -> cluster.failure() != null);
     requireContains(cluster.failure().getMessage(), "its agent was killed by SIGKILL");
     // The worker waits to be stopped.
     requireError(
@@ -258,7 +259,7 @@ final class DirectChecks extends Checks {
     requireEqual(workers, cluster.clusterSpec().get("worker"));
     requireEqual("beside it\n", awaitFile(out.resolve("witness")));
     for (String said : new String[] {"chief:0 STDOUT hello", "worker:1 STDERR oh", "worker:0 loss 7 0.5"}) {
-      await(said + " among " + heard, () -> heard.contains(said));
+      Eventually.await(said + " among " + heard, () -> heard.contains(said));
     }
     cluster.close(); // its programs wait to be stopped
   }
@@ -268,7 +269,7 @@ final class DirectChecks extends Checks {
     run(direct(2), "wait");
     require(!children().isEmpty(), "there is no coordinator");
     spark.stop();
-    await("the coordinator's end", () -> children().isEmpty());
+    Eventually.await("the coordinator's end", () -> children().isEmpty());
   }
 
   /**

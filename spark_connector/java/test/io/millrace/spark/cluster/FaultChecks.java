@@ -6,6 +6,7 @@ import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeState;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.util.List;
 
 /** Executors and the driver are killed; two executors of one core each. */
@@ -28,7 +29,7 @@ final class FaultChecks extends Checks {
     MillraceCluster cluster = run(feed(2), "sum");
     long began = System.nanoTime();
     kill("-9", executorOf(cluster.clusterInfo().get(1)));
-    await("the cluster's failure", () -> cluster.failure() != null);
+    Eventually.await("the cluster's failure", () -> cluster.failure() != null);
     System.out.println("INFO lost executor seen after " + (System.nanoTime() - began) / 1_000_000 + " ms");
     MillraceException e = requireError(StatusCode.UNAVAILABLE, () -> cluster.train(numbers(10, 2)));
     requireEqual("worker:1", e.node());
@@ -60,12 +61,12 @@ final class FaultChecks extends Checks {
     require(executorOf(nodes.get(0)) != executorOf(nodes.get(1)), "two nodes on one executor");
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
     // Also if Spark did the lost task again by itself: then it, or the job for the node, had nothing to do.
-    await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
     cluster.shutdown();
   }
 
   private static void awaitNextAttempt(MillraceCluster cluster, int executorId) throws Exception {
-    await(
+    Eventually.await(
         "the node's next attempt",
         () -> {
           NodeInfo node = cluster.clusterInfo().get(executorId);
@@ -84,7 +85,7 @@ final class FaultChecks extends Checks {
     // Without a restart it is the cluster's failure, which says what has happened.
     MillraceCluster other = run(feed(2), "sum");
     kill("-PWR", executorOf(other.clusterInfo().get(1)));
-    await("the cluster's failure", () -> other.failure() != null);
+    Eventually.await("the cluster's failure", () -> other.failure() != null);
     System.out.println("INFO decommissioned executor: " + other.failure());
     requireEqual("worker:1", other.failure().node());
     requireError(other.failure().code(), other::shutdown);

@@ -9,6 +9,7 @@ import io.millrace.spark.NodeState;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -192,7 +193,7 @@ final class FeedChecks extends Checks {
         };
     sc.sc().addSparkListener(counter);
     TrainResult result = cluster.train(numbers(5000, 2500));
-    await("the listener", () -> tasks.values().stream().anyMatch(count -> count >= 256)); // it is told later
+    Eventually.await("the listener", () -> tasks.values().stream().anyMatch(count -> count >= 256)); // it is told later
     sc.sc().removeSparkListener(counter);
     requireEqual(5000L, result.rows());
     require(result.exactlyOnce(), result.toString());
@@ -208,7 +209,7 @@ final class FeedChecks extends Checks {
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(numbers(2000, 4))));
     training.start();
-    await("rows that are used", () -> acknowledged(cluster) > 0);
+    Eventually.await("rows that are used", () -> acknowledged(cluster) > 0);
     kill("-9", cluster.clusterInfo().get(0).pid());
     training.join();
     require(result.get() != null, "train failed");
@@ -234,7 +235,7 @@ final class FeedChecks extends Checks {
     inferring.start();
     for (long pid : pids) {
       Set<String> peers = new HashSet<>();
-      await(
+      Eventually.await(
           "another connection, since nothing came over the first",
           () -> {
             peers.addAll(peersOf(pid));
@@ -295,23 +296,23 @@ final class FeedChecks extends Checks {
               error.set(requireError(StatusCode.CANCELLED, () -> cluster.train(slow)));
               kept.set(Thread.interrupted());
             });
-    await("the end of the nodes' job", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("the end of the nodes' job", () -> sc.statusTracker().getActiveJobIds().length == 0);
     training.start();
-    await("its tasks", () -> runningTasks() == 2);
+    Eventually.await("its tasks", () -> runningTasks() == 2);
     training.interrupt();
     training.join();
     require(error.get() != null, "no such error");
     requireContains(error.get().getMessage(), "interrupted");
     require(kept.get(), "the interrupt is lost");
     long began = System.nanoTime();
-    await("the end of its job", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("the end of its job", () -> sc.statusTracker().getActiveJobIds().length == 0);
     require(System.nanoTime() - began < 20_000_000_000L, "its tasks were not killed");
     requireEqual(10L, cluster.train(numbers(10, 2)).rows());
     cluster.shutdown();
   }
 
   /** Interrupts a call once that holds; it must end soon, with CANCELLED. */
-  private static void interruptIn(String what, Condition holds, Check call) throws Exception {
+  private static void interruptIn(String what, Eventually.Condition holds, Check call) throws Exception {
     AtomicReference<MillraceException> error = new AtomicReference<>();
     AtomicReference<Boolean> kept = new AtomicReference<>(false);
     Thread thread =
@@ -321,7 +322,7 @@ final class FeedChecks extends Checks {
               kept.set(Thread.interrupted());
             });
     thread.start();
-    await(what, holds);
+    Eventually.await(what, holds);
     long began = System.nanoTime();
     thread.interrupt();
     thread.join();
@@ -337,7 +338,7 @@ final class FeedChecks extends Checks {
   /** The driver waits, and no job of Spark's runs that could be cancelled. */
   private void interruptedWaits() throws Exception {
     MillraceCluster silent = MillraceCluster.run(sc, NodeProgram.path("/bin/sleep", "600"), feed(2).build());
-    await("the end of the nodes' job", this::hasNoJob);
+    Eventually.await("the end of the nodes' job", this::hasNoJob);
     interruptIn("the wait for nodes", () -> waitingIn("awaitNodes") == 1, () -> silent.train(numbers(10, 2)));
     require(silent.failure() == null, "it failed: " + silent.failure());
     silent.close();
@@ -348,7 +349,7 @@ final class FeedChecks extends Checks {
         () -> cluster.train(numbers(2000, 2)));
     Thread first = new Thread(() -> requireError(StatusCode.CANCELLED, () -> cluster.train(numbers(2000, 2))));
     first.start();
-    await("the first call's wait", () -> waitingIn("awaitAcknowledged") == 1);
+    Eventually.await("the first call's wait", () -> waitingIn("awaitAcknowledged") == 1);
     interruptIn("the wait for another call", () -> waitingIn("lockTraining") == 1, () -> cluster.train(numbers(10, 2)));
     first.interrupt();
     first.join();
@@ -356,11 +357,11 @@ final class FeedChecks extends Checks {
     cluster.close();
     JavaFutureAction<Void> other =
         sc.parallelize(Arrays.asList(1), 1)
-            .foreachAsync(i -> await("its job's end", () -> TaskContext.get().isInterrupted()));
-    await("a task in one of two slots", () -> runningTasks() == 1);
+            .foreachAsync(i -> Eventually.await("its job's end", () -> TaskContext.get().isInterrupted()));
+    Eventually.await("a task in one of two slots", () -> runningTasks() == 1);
     interruptIn("the start", () -> waitingIn("awaitRunning") == 1, () -> run(feed(2), "sum"));
     other.cancel(true);
-    await("the end of all jobs", this::hasNoJob);
+    Eventually.await("the end of all jobs", this::hasNoJob);
     MillraceCluster next = run(feed(2), "sum");
     requireEqual(10L, next.train(numbers(10, 2)).rows());
     next.shutdown();
@@ -404,7 +405,7 @@ final class FeedChecks extends Checks {
             });
     stream.start();
     String tag = "millrace-" + cluster.clusterId() + "-feed";
-    await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
+    Eventually.await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
     stream.interrupt();
     stream.join();
     require(error.get() instanceof InterruptedException, "its error: " + error.get());
@@ -426,7 +427,7 @@ final class FeedChecks extends Checks {
             .foreachBatch(cluster.trainBatches(TrainOptions.defaults()))
             .start();
     String tag = "millrace-" + cluster.clusterId() + "-feed";
-    await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
+    Eventually.await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
     query.stop();
     require(query.exception().isEmpty(), "its error: " + query.exception());
     cluster.close();
@@ -481,8 +482,8 @@ final class FeedChecks extends Checks {
     requireEqual(100, cluster.inference(numbers(100, 4), RESULT).collectAsList().size());
     String prefix = "Millrace cluster " + cluster.clusterId() + ": ";
     cluster.shutdown();
-    await("200 rows fed", () -> counts.getOrDefault("Millrace rows fed", 0L) == 200);
-    await("100 rows returned", () -> counts.getOrDefault("Millrace rows returned", 0L) == 100);
+    Eventually.await("200 rows fed", () -> counts.getOrDefault("Millrace rows fed", 0L) == 200);
+    Eventually.await("100 rows returned", () -> counts.getOrDefault("Millrace rows returned", 0L) == 100);
     require(descriptions.contains(prefix + "2 nodes"), descriptions.toString());
     require(descriptions.contains(prefix + "train, 2 epochs, queue 'input'"), descriptions.toString());
   }
@@ -513,14 +514,14 @@ final class FeedChecks extends Checks {
     // To Spark a task that is cancelled has ended, also while it still runs.
     JavaFutureAction<Void> other =
         sc.parallelize(Arrays.asList(1), 1)
-            .foreachAsync(i -> await("its job's end", () -> TaskContext.get().isInterrupted()));
-    await("a task in one of two slots", () -> runningTasks() == 1);
+            .foreachAsync(i -> Eventually.await("its job's end", () -> TaskContext.get().isInterrupted()));
+    Eventually.await("a task in one of two slots", () -> runningTasks() == 1);
     MillraceException taken =
         requireError(
             StatusCode.DEADLINE_EXCEEDED, () -> run(feed(2).reservationTimeout(Duration.ofSeconds(5)), "sum"));
     requireContains(taken.getMessage(), "have 1 of 2 slots");
     other.cancel(true);
-    await("its end", () -> runningTasks() == 0);
+    Eventually.await("its end", () -> runningTasks() == 0);
     MillraceCluster cluster = run(feed(1), "sum");
     requireError(StatusCode.NOT_FOUND, () -> cluster.train(numbers(1, 1), TrainOptions.builder().queue("q").build()));
     requireError(

@@ -9,6 +9,7 @@ import io.millrace.spark.NodeProgram;
 import io.millrace.spark.NodeState;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -127,7 +128,7 @@ final class LayoutChecks extends Checks {
         .foreach(
             x -> {
               if (x == 4) {
-                await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
+                Eventually.await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
               }
             });
     sc.clearJobGroup();
@@ -147,7 +148,7 @@ final class LayoutChecks extends Checks {
         new Thread(
             () -> {
               try {
-                await("a copy of the task", () -> copies.count() > before);
+                Eventually.await("a copy of the task", () -> copies.count() > before);
                 Thread.sleep(millis);
                 Files.createFile(file);
               } catch (Exception e) {
@@ -174,8 +175,8 @@ final class LayoutChecks extends Checks {
     int before = copies.count();
     MillraceCluster cluster = run(feed(2).numPs(1), "sum");
     long pid = cluster.clusterInfo().get(0).pid();
-    await("a copy of the ps's task", () -> copies.count() > before);
-    Thread.sleep(6_000); // that it does what it must not
+    Eventually.await("a copy of the ps's task", () -> copies.count() > before);
+    Thread.sleep(6_000); // so that it has asked for the node's slot, which it does after 3 s, and done what it must not
     requireSamePs(cluster, pid);
     cluster.shutdown();
   }
@@ -190,7 +191,7 @@ final class LayoutChecks extends Checks {
             .map(
                 x -> {
                   if (x == 8) {
-                    await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
+                    Eventually.await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
                   }
                   return x;
                 });

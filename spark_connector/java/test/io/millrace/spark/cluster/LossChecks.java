@@ -2,6 +2,7 @@ package io.millrace.spark.cluster;
 
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -84,14 +85,14 @@ abstract class LossChecks extends Checks {
     Thread training = new Thread(() -> result.set(cluster.train(data)));
     requireEqual(100L, cluster.train(numbers(100, 8)).rows()); // each executor's first task takes its time
     training.start();
-    await("rows that are used", () -> acknowledged(cluster) > 100);
+    Eventually.await("rows that are used", () -> acknowledged(cluster) > 100);
     killer.kill(cluster);
     long killed = System.nanoTime();
-    await(
+    Eventually.await(
         "a node's next attempt", () -> cluster.clusterInfo().stream().anyMatch(Checks::isBack) || !training.isAlive());
     long back = millisSince(killed);
     long before = acknowledged(cluster);
-    await("rows that are used again", () -> !training.isAlive() || acknowledged(cluster) > before);
+    Eventually.await("rows that are used again", () -> !training.isAlive() || acknowledged(cluster) > before);
     long flows = millisSince(killed);
     training.join();
     System.out.println(

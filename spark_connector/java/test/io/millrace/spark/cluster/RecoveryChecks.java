@@ -10,6 +10,7 @@ import io.millrace.spark.NodeState;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -80,7 +81,7 @@ final class RecoveryChecks extends LossChecks {
     Dataset<Row> before = cluster.inference(numbers(100, 4), RESULT);
     requireEqual(100L, before.count());
     kill("-9", cluster.clusterInfo().get(1).pid());
-    await("the cluster's failure", () -> cluster.failure() != null);
+    Eventually.await("the cluster's failure", () -> cluster.failure() != null);
     for (Check call :
         new Check[] {
           () -> cluster.inference(numbers(10, 1), RESULT),
@@ -125,7 +126,7 @@ final class RecoveryChecks extends LossChecks {
         requireActionError(
             StatusCode.DEADLINE_EXCEEDED, () -> cluster.inference(numbers(10, 1), RESULT, options).count());
     requireContains(e.getMessage(), "endFeed");
-    await("all attempts", () -> failed.size() == 4);
+    Eventually.await("all attempts", () -> failed.size() == 4);
     sc.sc().removeSparkListener(listener);
     long waited = failed.stream().filter(millis -> millis >= timeoutMillis).count();
     require(waited == 1, "attempts took " + failed + " ms");
@@ -182,10 +183,10 @@ final class RecoveryChecks extends LossChecks {
   private void jobsCancelled() throws Exception {
     ClusterOptions.Builder options = feed(2).inputMode(io.millrace.spark.InputMode.DIRECT);
     MillraceCluster cluster = run(options, "wait");
-    await("the job of the nodes", () -> sc.statusTracker().getActiveJobIds().length > 0);
+    Eventually.await("the job of the nodes", () -> sc.statusTracker().getActiveJobIds().length > 0);
     List<NodeInfo> before = cluster.clusterInfo();
     sc.sc().cancelAllJobs();
-    await("its end", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("its end", () -> sc.statusTracker().getActiveJobIds().length == 0);
     requireEqual(10L, numbers(10, 4).count()); // in the slots of the nodes: what would end these has come
     require(cluster.failure() == null, "it failed: " + cluster.failure());
     for (int i = 0; i < 2; i++) {
@@ -213,17 +214,18 @@ final class RecoveryChecks extends LossChecks {
               groupAfter.set(sc.getLocalProperty("spark.jobGroup.id"));
             });
     training.start();
-    await("rows that are used", () -> acknowledged(cluster) > 0);
-    await("a task on each core", () -> runningTasks() == 2);
+    Eventually.await("rows that are used", () -> acknowledged(cluster) > 0);
+    Eventually.await("a task on each core", () -> runningTasks() == 2);
     sc.cancelJobGroup(group);
     long cancelled = System.nanoTime();
-    await("the end of train", () -> !training.isAlive());
+    Eventually.await("the end of train", () -> !training.isAlive());
     System.out.println("INFO train ended " + millisSince(cancelled) + " ms after its cancel: " + error.get());
     require(error.get() != null, "no such error");
     requireContains(error.get().getMessage(), "cancelled");
     requireEqual(group, groupAfter.get());
-    await("the end of its tasks", () -> runningTasks() == 0 && sc.statusTracker().getActiveJobIds().length == 0);
-    await("the end of its sessions", () -> openSessions(session -> true) == 0);
+    Eventually.await(
+        "the end of its tasks", () -> runningTasks() == 0 && sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("the end of its sessions", () -> openSessions(session -> true) == 0);
     require(cluster.failure() == null, "it failed: " + cluster.failure());
     for (int i = 0; i < 2; i++) {
       requireEqual(NodeState.RUNNING, cluster.clusterInfo().get(i).state());
@@ -248,7 +250,7 @@ final class RecoveryChecks extends LossChecks {
       public byte[] next() {
         rows.next();
         try {
-          await("the end of the task", () -> at.get() < 11 || TaskContext.get().isInterrupted());
+          Eventually.await("the end of the task", () -> at.get() < 11 || TaskContext.get().isInterrupted());
         } catch (Exception e) { // Spark interrupts it
           throw new IllegalStateException(e);
         }
@@ -280,12 +282,12 @@ final class RecoveryChecks extends LossChecks {
 
   /** Waits until all rows of train are with the only node; then others have every core. */
   private JavaFutureAction<Void> takeEveryCore(MillraceCluster cluster, long rows) throws Exception {
-    await("all rows with the node", () -> ledger(cluster, "rows_received") == rows);
-    await("the end of the jobs", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("all rows with the node", () -> ledger(cluster, "rows_received") == rows);
+    Eventually.await("the end of the jobs", () -> sc.statusTracker().getActiveJobIds().length == 0);
     JavaFutureAction<Void> others =
         sc.parallelize(Arrays.asList(1, 2), 2)
-            .foreachAsync(i -> await("their job's end", () -> TaskContext.get().isInterrupted()));
-    await("a task on each core", () -> runningTasks() == 2);
+            .foreachAsync(i -> Eventually.await("their job's end", () -> TaskContext.get().isInterrupted()));
+    Eventually.await("a task on each core", () -> runningTasks() == 2);
     return others;
   }
 
@@ -299,7 +301,7 @@ final class RecoveryChecks extends LossChecks {
     JavaFutureAction<Void> others = takeEveryCore(cluster, rows);
     long executor = executorOf(cluster.clusterInfo().get(0));
     kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
-    await("the node's next attempt", () -> isBack(cluster.clusterInfo().get(0)));
+    Eventually.await("the node's next attempt", () -> isBack(cluster.clusterInfo().get(0)));
     requireEqual(2, runningTasks());
     requireEqual(executor, executorOf(cluster.clusterInfo().get(0)));
     others.cancel(true); // the rows are fed again by a job
@@ -360,7 +362,7 @@ final class RecoveryChecks extends LossChecks {
       TaskContext task = TaskContext.get();
       if (task.attemptNumber() == 0 && !Files.exists(Paths.get(files, "go"))) {
         Files.write(Paths.get(files, "waits-" + task.partitionId()), new byte[0]);
-        await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
+        Eventually.await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
       }
       return x;
     }
@@ -412,13 +414,14 @@ final class RecoveryChecks extends LossChecks {
     Thread inferring =
         new Thread(() -> result.set(cluster.inference(data, RESULT, options).select("y").collectAsList()));
     inferring.start();
-    await("a task on each core", () -> files.toFile().list((dir, name) -> name.startsWith("waits-")).length == 2);
+    Eventually.await(
+        "a task on each core", () -> files.toFile().list((dir, name) -> name.startsWith("waits-")).length == 2);
     killer.kill(cluster);
     long killed = System.nanoTime();
-    await("their loss", () -> cluster.clusterInfo().stream().allMatch(RecoveryChecks::wasLost));
+    Eventually.await("their loss", () -> cluster.clusterInfo().stream().allMatch(RecoveryChecks::wasLost));
     long lost = millisSince(killed);
     Files.createFile(files.resolve("go"));
-    await("a next attempt", () -> cluster.clusterInfo().stream().anyMatch(RecoveryChecks::isBack));
+    Eventually.await("a next attempt", () -> cluster.clusterInfo().stream().anyMatch(RecoveryChecks::isBack));
     long back = millisSince(killed);
     inferring.join();
     long ended = millisSince(killed);
@@ -431,9 +434,9 @@ final class RecoveryChecks extends LossChecks {
       requireEqual((long) i * i, result.get().get(i).getLong(0));
     }
     // The first node that is back may have served all; then the other one's own job has the cores.
-    await("the next attempts", () -> cluster.clusterInfo().stream().allMatch(node -> node.attempt() > 0));
+    Eventually.await("the next attempts", () -> cluster.clusterInfo().stream().allMatch(node -> node.attempt() > 0));
     // The job that was to start a node finds it started, wherever its task comes to run.
-    await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    Eventually.await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
     requireEqual(100L, cluster.inference(numbers(100, 4), RESULT, options).count());
     cluster.shutdown();
     return new Loss(killed, ended);

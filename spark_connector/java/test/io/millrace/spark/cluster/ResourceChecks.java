@@ -9,6 +9,7 @@ import io.millrace.spark.NodeState;
 import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
+import io.millrace.spark.internal.base.Eventually;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -93,13 +94,13 @@ final class ResourceChecks extends Checks {
   private void scaledDown() throws Exception {
     String tasks = Files.createTempDirectory(Paths.get(folder), "tasks").toString();
     sc.parallelize(Arrays.asList(1, 2, 3), 3).foreach(i -> meet(tasks, 3));
-    await("three executors", () -> executors() == 3);
+    Eventually.await("three executors", () -> executors() == 3);
     // Of nodes that have ended nothing keeps an executor.
     for (int i = 0; i < 10; i++) {
       run(feed(2).inputMode(InputMode.DIRECT), "describe", folder).shutdown();
     }
     MillraceCluster cluster = run(feed(2), "sum");
-    await("two executors", () -> executors() == 2);
+    Eventually.await("two executors", () -> executors() == 2);
     Thread.sleep(3_000); // longer than any executor may be idle
     requireEqual(2, executors());
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());

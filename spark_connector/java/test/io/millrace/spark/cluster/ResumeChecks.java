@@ -6,6 +6,7 @@ import io.millrace.spark.NodeState;
 import io.millrace.spark.QuarantinePolicy;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
@@ -76,7 +77,7 @@ final class ResumeChecks extends LossChecks {
       int restarted = attempt;
       int before = nodeJobs(cluster);
       kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
-      await(
+      Eventually.await(
           "the node's next attempt",
           () -> {
             NodeInfo node = cluster.clusterInfo().get(0);
@@ -125,7 +126,7 @@ final class ResumeChecks extends LossChecks {
     private void trip() throws Exception {
       String pid = new String(Files.readAllBytes(Paths.get("/proc/self/stat")), StandardCharsets.UTF_8).split(" ")[0];
       Files.createFile(Paths.get(files, "feeds-" + TaskContext.getPartitionId() + "-" + pid));
-      await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
+      Eventually.await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
       if (fails) {
         throw new IllegalStateException("the source fails, as it was told");
       }
@@ -145,8 +146,8 @@ final class ResumeChecks extends LossChecks {
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(data)));
     training.start();
-    await("all feeders", () -> feeders(files).size() == partitions);
-    await("rows that are used", () -> acknowledged(cluster) >= partitions * SENT - MAX_UNUSED);
+    Eventually.await("all feeders", () -> feeders(files).size() == partitions);
+    Eventually.await("rows that are used", () -> acknowledged(cluster) >= partitions * SENT - MAX_UNUSED);
     atTrip.run();
     Files.createFile(files.resolve("go"));
     training.join();
@@ -256,7 +257,7 @@ final class ResumeChecks extends LossChecks {
   /** What the second node was fed, added up. */
   private long sumOfSecond(MillraceCluster cluster) throws Exception {
     Map<Long, Long> sums = new HashMap<>();
-    await(
+    Eventually.await(
         "its answer",
         () -> { // who answers is nobody's promise
           for (Row row : cluster.inference(numbers(80, 16), RESULT).collectAsList()) {

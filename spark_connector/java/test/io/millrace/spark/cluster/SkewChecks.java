@@ -4,6 +4,7 @@ import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.feed.FeedSession;
 import java.util.HashMap;
 import java.util.Map;
@@ -43,7 +44,7 @@ final class SkewChecks extends Checks {
   /** How many rows each node has used, by rank. */
   private Map<Long, Long> used(MillraceCluster cluster, int nodes) throws Exception {
     Map<Long, Long> rows = new HashMap<>();
-    await(
+    Eventually.await(
         "an answer of each node",
         () -> {
           for (Row row : cluster.inference(numbers(80, 16), RESULT).collectAsList()) {
@@ -85,8 +86,9 @@ final class SkewChecks extends Checks {
     Thread training =
         new Thread(() -> result.set(cluster.train(ones(spark.range(0, ROWS, 1, 8).toDF()))));
     training.start();
-    await("the other one's part", () -> acknowledged(cluster) > ROWS / 2);
-    await("a session that has given rows back, and is not at its end", () -> openSessions(FeedSession::isRevoked) > 0);
+    Eventually.await("the other one's part", () -> acknowledged(cluster) > ROWS / 2);
+    Eventually.await(
+        "a session that has given rows back, and is not at its end", () -> openSessions(FeedSession::isRevoked) > 0);
     kill("-9", cluster.clusterInfo().get(0).pid());
     training.join();
     require(result.get() != null, "train failed");

@@ -7,6 +7,7 @@ import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,7 +45,7 @@ public final class CoordinatorProcessTest extends FakeAgentTest {
     start();
     long seen = coordinator.changes().count();
     CompletableFuture<JsonObject> feed = coordinator.waitFeed("f1", 3, 1, 500);
-    FakeAgent.await("the request", () -> fake.log().contains("wait_feed"));
+    Eventually.await("the request", () -> fake.log().contains("wait_feed"));
     assertTrue(
         fake.log(), fake.log().contains("\"params\":{\"feed\":\"f1\",\"done\":3,\"failed\":1,\"timeout_ms\":500}"));
     assertFalse(feed.isDone());

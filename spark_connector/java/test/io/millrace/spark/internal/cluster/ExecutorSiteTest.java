@@ -7,6 +7,7 @@ import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.Json;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedMode;
@@ -19,6 +20,7 @@ import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.Test;
 
 /** What a JVM has of a cluster, with agents that end at the wrong moment. */
@@ -44,7 +46,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     assertTrue(site.places().claim(0, 1));
     assertTrue(site.places().startAgent(0, new Params()).awaitRunning());
     site.ledger().follow(broken(), report());
-    FakeAgent.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
+    Eventually.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
     site.leave();
   }
 
@@ -73,7 +75,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
       assertTrue(told.awaitBegun());
       assertEquals(SessionEnd.OPEN, session.state().end);
       told.setReceived(); // news for the ledger, though no row moves
-      FakeAgent.await("the session's end", () -> session.state().end == SessionEnd.ABORTED);
+      Eventually.await("the session's end", () -> session.state().end == SessionEnd.ABORTED);
       assertTrue(told.isTakenOver());
       told.awaitEndTold();
     }
@@ -89,9 +91,9 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     ExecutorSite site = site();
     assertTrue(site.places().claim(7, 1));
     site.places().startAgent(7, new Params()).awaitEnd();
-    FakeAgent.await("its death", () -> fake.log().contains("\"agent_gone\""));
+    Eventually.await("its death", () -> fake.log().contains("\"agent_gone\""));
     assertTrue(fake.log(), fake.log().contains("{\"executor_id\":7,\"agent_id\":\"a7\",\"signal\":9}"));
-    FakeAgent.await("its place", () -> site.places().claim(7, 1));
+    Eventually.await("its place", () -> site.places().claim(7, 1));
     assertEquals("agents", 1, fake.starts("agent"));
     site.places().unclaim(7);
     site.leave();
@@ -110,7 +112,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     assertFalse("the place is the successor's", site.places().claim(8, 1));
     first.close();
     second.awaitEnd();
-    FakeAgent.await("the place", () -> site.places().claim(8, 1));
+    Eventually.await("the place", () -> site.places().claim(8, 1));
     site.places().unclaim(8);
     site.leave();
   }
@@ -141,7 +143,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     assertTrue("its place is free at once", site.places().claim(7, 1));
     // Nearly always it still ends here; the JVM may see its death before anybody waits for its output.
     Files.delete(hold);
-    FakeAgent.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
+    Eventually.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
     assertFalse("the place is that of the next attempt", site.places().claim(8, 1));
     site.places().unclaim(7);
     site.leave();
@@ -181,26 +183,39 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     FakeAgent fake = fake("");
     ExecutorSite site = site();
     ExecutorSite.enter("another cluster", NOWHERE).leave();
-    FakeAgent.await("the end of the site that was left", () -> FakeAgent.threads("millrace-site") == 1);
+    Eventually.await("the end of the site that was left", () -> FakeAgent.threads("millrace-site") == 1);
     site.ledger().follow(broken(), report());
     site.leave();
-    FakeAgent.await("a report", () -> fake.log().contains("\"failed\""));
-    FakeAgent.await("the end of sites that were left", () -> FakeAgent.threads("millrace-site") == 0);
+    Eventually.await("a report", () -> fake.log().contains("\"failed\""));
+    Eventually.await("the end of sites that were left", () -> FakeAgent.threads("millrace-site") == 0);
   }
 
   @Test
   public void aCoordinatorIsWaitedForByAnInterruptedThread() throws Exception {
+    Path hold = folder.newFile().toPath();
     FakeAgent fake =
         new FakeAgent(
             folder.getRoot().toPath(),
             "'coordinator start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":"
                 + "\\\"a\\\",\\\"ca_pem\\\":\\\"\\\","
                 + "\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[]}}\";;",
-            "sleep 0.5");
+            "while [ -e '" + hold + "' ]; do sleep 0.05; done");
     CoordinatorProcess coordinator = CoordinatorProcess.start(new Params(), cause -> {}, id -> {}, null);
-    Thread.currentThread().interrupt();
-    coordinator.close();
-    assertTrue("the interrupt is kept", Thread.interrupted());
+    AtomicBoolean kept = new AtomicBoolean();
+    Thread closing =
+        new Thread(
+            () -> {
+              Thread.currentThread().interrupt();
+              coordinator.close();
+              kept.set(Thread.interrupted());
+            });
+    closing.start();
+    Eventually.await(
+        "the wait for the coordinator's end",
+        () -> !closing.isAlive() || closing.getState() == Thread.State.TIMED_WAITING);
+    Files.delete(hold);
+    closing.join();
+    assertTrue("the interrupt is kept", kept.get());
     assertTrue("it has ended its nodes", fake.log().contains("coordinator ended"));
     // What a terminal sends to the driver's processes is not for it.
     assertTrue(fake.log(), fake.log().contains("coordinator --parent=stdin --new-session began"));

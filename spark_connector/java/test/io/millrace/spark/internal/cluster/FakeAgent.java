@@ -79,22 +79,6 @@ public final class FakeAgent {
         .count();
   }
 
-  /** Something that comes true. */
-  public interface Condition {
-    boolean holds() throws Exception;
-  }
-
-  /** Waits until this holds. */
-  public static void await(String what, Condition condition) throws Exception {
-    long began = System.nanoTime();
-    while (!condition.holds()) {
-      if (System.nanoTime() - began > 60_000_000_000L) {
-        throw new AssertionError("not within 60 s: " + what);
-      }
-      Thread.sleep(10);
-    }
-  }
-
   /** How many threads of this JVM have the name. */
   public static long threads(String name) {
     return Thread.getAllStackTraces().keySet().stream().filter(thread -> thread.getName().equals(name)).count();

@@ -6,6 +6,7 @@ import static org.junit.Assert.assertThrows;
 import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.NodeOutput;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.Json;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -65,7 +66,7 @@ public final class ObservationsTest {
     metric(observations, "2");
     metric(observations, "null");
     output(observations, "worker:0", "agent", "it ended", 0);
-    FakeAgent.await("all of it", () -> recorder.heard.size() == 6);
+    Eventually.await("all of it", () -> recorder.heard.size() == 6);
     assertEquals(
         Arrays.asList(
             "chief:0 STDOUT [hello] after 0",
@@ -105,11 +106,11 @@ public final class ObservationsTest {
       output(observations, "worker:0", "stdout", "line", 1);
     }
     go.countDown();
-    FakeAgent.await("what has room", () -> lines.get() == 1025);
+    Eventually.await("what has room", () -> lines.get() == 1025);
     assertEquals(1024, dropped.get());
     output(observations, "worker:1", "stdout", "of another node", 0);
     output(observations, "worker:0", "stdout", "last", 0);
-    FakeAgent.await("the last two", () -> lines.get() == 1027);
+    Eventually.await("the last two", () -> lines.get() == 1027);
     assertEquals("ten batches of one line that came after one that was lost", 1024 + 20, dropped.get());
     observations.close();
   }
@@ -126,7 +127,7 @@ public final class ObservationsTest {
     Observations observations = new Observations(recorder);
     metric(observations, "1");
     output(observations, "worker:0", "stdout", "still here", 0);
-    FakeAgent.await("the line after it", () -> recorder.heard.size() == 1);
+    Eventually.await("the line after it", () -> recorder.heard.size() == 1);
     observations.close();
   }
 
@@ -138,8 +139,8 @@ public final class ObservationsTest {
       output(observations, "worker:0", "stdout", "line", 0);
     }
     observations.close();
-    FakeAgent.await("its lines", () -> recorder.heard.size() == 100);
-    FakeAgent.await("its thread's end", () -> FakeAgent.threads("millrace-observer") == 0);
+    Eventually.await("its lines", () -> recorder.heard.size() == 100);
+    Eventually.await("its thread's end", () -> FakeAgent.threads("millrace-observer") == 0);
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.feed.FeedTarget;
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
@@ -78,7 +79,7 @@ public final class SiteMoveTest extends FakeAgentTest {
     assertTrue(end, end.contains("\"rows_received\":4,\"rows_acked\":4,"));
     assertTrue(end, end.contains("\"movable\":\"any_row\""));
     // The last word is that nothing is left there; what was acknowledged counts for its pace.
-    FakeAgent.await(
+    Eventually.await(
         "the last pace", () -> fake.log().contains("\"rows_acked\":4,\"rows_unread\":0,\"partitions\":0}"));
     site.leave();
   }
@@ -108,7 +109,7 @@ public final class SiteMoveTest extends FakeAgentTest {
     assertTrue("another node", site.ledger().hasRoom(NODE + 1));
     node.close();
     told.awaitEndTold();
-    FakeAgent.await("room", () -> site.ledger().hasRoom(NODE));
+    Eventually.await("room", () -> site.ledger().hasRoom(NODE));
     site.leave();
   }
 
@@ -118,10 +119,10 @@ public final class SiteMoveTest extends FakeAgentTest {
     ExecutorSite site = site();
     long[] id = new long[1];
     FollowedSession told = follow(site, new FeedSession[1], id, Movable.ANY_ROW);
-    FakeAgent.await("its pace", () -> fake.log().contains("\"rows_unread\":20,\"partitions\":1}"));
+    Eventually.await("its pace", () -> fake.log().contains("\"rows_unread\":20,\"partitions\":1}"));
     assertFalse("20 rows are unread", site.ledger().hasRoom(NODE));
     node.acknowledged(id[0], 6);
-    FakeAgent.await("room", () -> site.ledger().hasRoom(NODE));
+    Eventually.await("room", () -> site.ledger().hasRoom(NODE));
     node.done(id[0], 20);
     told.awaitEndTold();
     site.leave();

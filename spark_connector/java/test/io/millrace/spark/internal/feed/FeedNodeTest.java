@@ -13,6 +13,7 @@ import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.ColumnView;
 import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.Eventually;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -242,7 +243,7 @@ public final class FeedNodeTest {
   public void theTimeFromDeathToTheErrorIsShort() throws Exception {
     try (NodeProcess node = new NodeProcess("--hold")) {
       FeedSession session = hub.open(node.target(), options(FeedMode.TRAIN, 0).build());
-      Rows.await(() -> session.state().waitPosition > 0);
+      Eventually.await("a place in the node's line", () -> session.state().waitPosition > 0);
       node.kill();
       long began = System.nanoTime();
       failure(() -> session.finish(0));
@@ -340,7 +341,7 @@ public final class FeedNodeTest {
       assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(2));
       long before = hub.stats().refusals;
       FeedSession late = hub.open(node.remoteTarget(), options(FeedMode.TRAIN, 1).build());
-      Rows.await(() -> hub.stats().refusals > before);
+      Eventually.await("a refusal", () -> hub.stats().refusals > before);
       node.say("announce " + hub.principal() + " " + hub.curveKey());
       late.finish(0);
       late.awaitReceived();

@@ -13,6 +13,7 @@ import io.millrace.spark.internal.arrow.ArrowType;
 import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
+import io.millrace.spark.internal.base.Eventually;
 import java.nio.ByteBuffer;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.Test;
@@ -32,7 +33,7 @@ public final class FeedSessionTest extends HubFixture {
     node.connectReply(open, node.target().principal());
     node.credit(frame.header.session, 10, 0);
     // More than the limit: the node is told, once, and grants it.
-    Rows.await(() -> session.state().accepted);
+    Eventually.await("a session that is accepted", () -> session.state().accepted);
     assertFalse(session.trySend(Rows.SCHEMA, batch));
     assertFalse(session.trySend(Rows.SCHEMA, batch));
     FakeNode.Frame blocked = node.receive(FrameType.BLOCKED);
@@ -149,7 +150,7 @@ public final class FeedSessionTest extends HubFixture {
     long[] id = new long[1];
     FeedSession session = revoked(id);
     node.reply(id[0], FrameType.REVOKED, Counts.encode(7));
-    Rows.await(session::isRevoked);
+    Eventually.await("the revocation", session::isRevoked);
     session.send(Rows.SCHEMA, rows(20, 20)); // on its way meanwhile: goes nowhere
     session.finish(40);
     session.awaitReceived();
@@ -200,9 +201,9 @@ public final class FeedSessionTest extends HubFixture {
     FeedSession session = revoked(id);
     node.reply(id[0], FrameType.ACK, Counts.encode(3));
     node.reply(id[0], FrameType.REVOKED, Counts.encode(7));
-    Rows.await(session::isRevoked);
+    Eventually.await("the revocation", session::isRevoked);
     node.die();
-    Rows.await(() -> !session.state().isOpen());
+    Eventually.await("the session's end", () -> !session.state().isOpen());
     assertEquals(SessionEnd.BROKEN, session.state().end);
     assertEquals(7, session.state().rowsInDoubt());
     assertEquals(3, session.state().ackedRows);
@@ -261,7 +262,7 @@ public final class FeedSessionTest extends HubFixture {
     session.send(Rows.SCHEMA, batch);
     long kept = pool.keptBytes();
     node.reply(id, FrameType.RECEIVED, Counts.encode(10_000));
-    Rows.await(() -> pool.keptBytes() > kept);
+    Eventually.await("memory that is kept", () -> pool.keptBytes() > kept);
   }
 
   @Test
@@ -319,7 +320,7 @@ public final class FeedSessionTest extends HubFixture {
     assertTrue(bytes > ResultQueue.WINDOW_BYTES / 4);
     node.reply(id, FrameType.SCHEMA, SchemaMessage.encode(Rows.SCHEMA));
     result(id, 0, rows);
-    Rows.await(() -> session.unreadBytes() > 0);
+    Eventually.await("bytes that nobody has read", () -> session.unreadBytes() > 0);
     assertFalse(node.comesWithin(50));
     assertEquals(rows, session.nextResult().rows());
     assertEquals(

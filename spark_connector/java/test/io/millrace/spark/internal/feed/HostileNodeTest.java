@@ -7,6 +7,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Eventually;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -37,7 +38,7 @@ public final class HostileNodeTest extends HubFixture {
     bad.receive(FrameType.SCHEMA);
     bad.receive(FrameType.BATCH);
     misdeed.run(id);
-    Rows.await(() -> session.state().end != SessionEnd.OPEN);
+    Eventually.await("the session's end", () -> session.state().end != SessionEnd.OPEN);
     return session.state();
   }
 
@@ -48,7 +49,7 @@ public final class HostileNodeTest extends HubFixture {
       assertEquals(StatusCode.DATA_LOSS, state.error.code());
       // Nothing is sent to it or taken from it any more.
       FeedSession next = hub.open(bad.target(), options(mode).build());
-      Rows.await(() -> next.state().end == SessionEnd.BAD_PEER);
+      Eventually.await("the next session's end", () -> next.state().end == SessionEnd.BAD_PEER);
     }
   }
 
@@ -93,7 +94,7 @@ public final class HostileNodeTest extends HubFixture {
       assertEquals(StatusCode.DATA_LOSS, failure(session::nextResult).code());
       assertEquals(SessionEnd.BAD_PEER, session.state().end);
       FeedSession next = hub.open(bad.target(), options(FeedMode.INFERENCE).build());
-      Rows.await(() -> next.state().end == SessionEnd.BAD_PEER);
+      Eventually.await("the next session's end", () -> next.state().end == SessionEnd.BAD_PEER);
     }
   }
 

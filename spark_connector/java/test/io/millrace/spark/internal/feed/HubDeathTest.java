@@ -9,6 +9,7 @@ import static org.junit.Assert.assertTrue;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import org.junit.Rule;
 import org.junit.Test;
@@ -41,7 +42,7 @@ public final class HubDeathTest {
       FeedSession open = hub.open(node.target(), options(1));
 
       HubHarm.endIoThread(hub);
-      Rows.await(() -> !open.state().isOpen());
+      Eventually.await("the session's end", () -> !open.state().isOpen());
       assertEquals("as over a lost connection", SessionEnd.BROKEN, open.state().end);
       MillraceException e = assertThrows(MillraceException.class, open::awaitReceived);
       assertEquals(StatusCode.UNAVAILABLE, e.code());

@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.feed;
 
+import io.millrace.spark.internal.base.Eventually;
 import java.net.Socket;
 import java.net.URI;
 import org.zeromq.ZMQ;
@@ -21,6 +22,6 @@ final class HubHarm {
         ZMQ.EVENT_ACCEPTED);
     URI endpoint = URI.create(sockets.plainEndpoint());
     new Socket(endpoint.getHost(), endpoint.getPort()).close();
-    Rows.await(() -> !hub.isAlive());
+    Eventually.await("the hub's end", () -> !hub.isAlive());
   }
 }

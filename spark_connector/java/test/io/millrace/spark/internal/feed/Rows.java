@@ -7,7 +7,6 @@ import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import java.nio.charset.StandardCharsets;
-import java.util.function.BooleanSupplier;
 
 /** Rows that both ends of a test can compute: an id, a text, a vector. */
 public final class Rows {
@@ -41,16 +40,5 @@ public final class Rows {
 
   static String text(long id) {
     return "row \u20ac" + id;
-  }
-
-  /** Waits for a condition, at most 10 s. */
-  static void await(BooleanSupplier condition) throws InterruptedException {
-    long deadline = System.nanoTime() + 10_000_000_000L;
-    while (!condition.getAsBoolean()) {
-      if (System.nanoTime() - deadline > 0) {
-        throw new AssertionError("it did not come about within 10 s");
-      }
-      Thread.sleep(5);
-    }
   }
 }

@@ -7,6 +7,7 @@ import static org.junit.Assert.assertTrue;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.Eventually;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -64,7 +65,7 @@ public final class SendBudgetTest extends HubFixture {
     }
     // Nothing is confirmed: all come to wait.
     for (FeedSession session : sessions) {
-      Rows.await(session::isWaitingForRoom);
+      Eventually.await("a session that waits for room", session::isWaitingForRoom);
     }
     long stuck = hub.budget().bytes();
     assertTrue(stuck + " of " + limit, stuck > bound - size && stuck <= bound);
@@ -146,7 +147,7 @@ public final class SendBudgetTest extends HubFixture {
     AtomicReference<MillraceException> error = new AtomicReference<>();
     Thread task = new Thread(() -> error.set(failure(() -> waits.send(Rows.SCHEMA, rows(0, ROWS)))));
     task.start();
-    Rows.await(waits::isWaitingForRoom);
+    Eventually.await("a session that waits for room", waits::isWaitingForRoom);
     long began = System.nanoTime();
     task.interrupt();
     task.join();

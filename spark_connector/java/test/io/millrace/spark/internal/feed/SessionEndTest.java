@@ -5,6 +5,7 @@ import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Eventually;
 import java.net.ServerSocket;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -105,9 +106,9 @@ public final class SessionEndTest extends HubFixture {
       mortal.receive(FrameType.SCHEMA);
       mortal.receive(FrameType.BATCH);
       mortal.reply(id, FrameType.RECEIVED, Counts.encode(10));
-      Rows.await(() -> session.state().receivedRows == 10);
+      Eventually.await("ten rows received", () -> session.state().receivedRows == 10);
       mortal.reply(id, FrameType.ACK, Counts.encode(4));
-      Rows.await(() -> session.state().ackedRows == 4);
+      Eventually.await("four rows acknowledged", () -> session.state().ackedRows == 4);
       session.finish(10);
       mortal.die();
       long began = System.nanoTime();
@@ -188,7 +189,7 @@ public final class SessionEndTest extends HubFixture {
     session.awaitAnswered();
     Thread waiting = new Thread(() -> failure(() -> session.finish(0)));
     waiting.start();
-    Rows.await(() -> !warnings.isEmpty());
+    Eventually.await("a warning", () -> !warnings.isEmpty());
     session.abort(StatusCode.CANCELLED, "enough waited");
     waiting.join();
     String told = warnings.toString();

@@ -11,6 +11,7 @@ import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
 import java.io.BufferedReader;
 import java.io.File;
@@ -83,9 +84,9 @@ public final class SharedMemoryTest {
   }
 
   /** Since Java 9; before, the garbage collector unmaps. */
-  private static void awaitUnmapped() throws InterruptedException {
+  private static void awaitUnmapped() throws Exception {
     if (!System.getProperty("java.specification.version").startsWith("1.")) {
-      Rows.await(() -> mappedSegments() == 0);
+      Eventually.await("no segment is mapped", () -> mappedSegments() == 0);
     }
   }
 

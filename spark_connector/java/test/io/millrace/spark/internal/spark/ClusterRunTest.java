@@ -16,6 +16,7 @@ import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.ChangeSignal;
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import java.nio.file.Files;
@@ -65,7 +66,7 @@ public final class ClusterRunTest {
   }
 
   private static void stopAStageAtOnce(JavaSparkContext spark) throws Exception {
-    FakeAgent.await(
+    Eventually.await(
         "tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
     NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null);
     NodeStage stage =
@@ -78,7 +79,7 @@ public final class ClusterRunTest {
     assertTrue("the interrupt is kept", Thread.interrupted());
     assertEquals("its threads have ended", 0, FakeAgent.threads("millrace-nodes"));
     // Spark's tracker hears of the end of a job some time after the job's thread.
-    FakeAgent.await("its job has ended", () -> spark.statusTracker().getActiveJobIds().length == 1);
+    Eventually.await("its job has ended", () -> spark.statusTracker().getActiveJobIds().length == 1);
   }
 
   /** Each pause is longer than the one before: ten of them are half a minute. */
@@ -231,11 +232,11 @@ public final class ClusterRunTest {
               }
             });
     starting.start();
-    FakeAgent.await("the coordinator's start", () -> fake.log().contains("\"method\":\"start\""));
+    Eventually.await("the coordinator's start", () -> fake.log().contains("\"method\":\"start\""));
     spark.stop();
     Files.createFile(go);
     starting.join();
     assertTrue(String.valueOf(error.get()), error.get() instanceof IllegalStateException);
-    FakeAgent.await("the coordinator's end", () -> fake.log().contains("coordinator ended"));
+    Eventually.await("the coordinator's end", () -> fake.log().contains("coordinator ended"));
   }
 }

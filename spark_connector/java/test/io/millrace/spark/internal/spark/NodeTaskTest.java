@@ -4,6 +4,7 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
+import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import io.millrace.spark.internal.cluster.FakeAgentTest;
@@ -43,12 +44,12 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent fake = fake("");
     Thread[] thread = new Thread[1];
     start(thread);
-    FakeAgent.await("the agent's start", () -> fake.log().contains("\"method\":\"start\""));
-    FakeAgent.await("the wait for the node", () -> thread[0].getState() == Thread.State.TIMED_WAITING);
+    Eventually.await("the agent's start", () -> fake.log().contains("\"method\":\"start\""));
+    Eventually.await("the wait for the node", () -> thread[0].getState() == Thread.State.TIMED_WAITING);
     thread[0].interrupt();
     thread[0].join();
-    FakeAgent.await("the agent's end", () -> fake.log().contains("agent ended"));
-    FakeAgent.await("the place", () -> site().places().claim(1, 1));
+    Eventually.await("the agent's end", () -> fake.log().contains("agent ended"));
+    Eventually.await("the place", () -> site().places().claim(1, 1));
   }
 
   /** Agents that do not get their slot. */
@@ -71,8 +72,8 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent fake = refused("UNAVAILABLE", "worker:0 is held for its agent, whose stream broke");
     ExecutorSite site = site();
     FutureTask<String> told = start(new Thread[1]);
-    FakeAgent.await("an agent", () -> fake.starts("agent") > 0);
-    FakeAgent.await("the place, while the task waits", () -> site.places().claim(1, 1));
+    Eventually.await("an agent", () -> fake.starts("agent") > 0);
+    Eventually.await("the place, while the task waits", () -> site.places().claim(1, 1));
     long before = fake.starts("agent");
     assertEquals("it says that it has no place", "", told.get());
     assertEquals("no other agent was started", before, fake.starts("agent"));
@@ -88,7 +89,7 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent fake = fake(FakeAgent.killedOnce("while [ -e '" + hold + "' ]; do sleep 0.05; done; exit 0"));
     ExecutorSite site = site();
     FutureTask<String> told = start(new Thread[1], false);
-    FakeAgent.await("the second agent", () -> fake.starts("agent") == 2);
+    Eventually.await("the second agent", () -> fake.starts("agent") == 2);
     assertFalse("its place is free", site.places().claim(1, 1));
     assertFalse("it has ended", told.isDone());
     Files.delete(hold);
