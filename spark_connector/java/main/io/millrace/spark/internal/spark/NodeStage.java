@@ -34,7 +34,11 @@ public final class NodeStage {
   /** Jobs are cancelled again so often until their threads end: one that is about to begin has no id to be told. */
   private static final long CANCEL_AGAIN_MILLIS = 100;
   private static final long MAX_PAUSE_MILLIS = 5_000;
-  /** Spark's status tracker, which may hear of the end of a task later than listeners do, is asked so often for it. */
+  /**
+   * At the end of a cluster with dynamic allocation Spark's status tracker is asked so often for tasks that have not
+   * ended. A listener would hear of it at once, but of every task of the application too, and the tracker may hear of
+   * it later.
+   */
   private static final long LOOK_MILLIS = 20;
 
   private final JavaSparkContext spark;
