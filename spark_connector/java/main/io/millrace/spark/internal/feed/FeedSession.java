@@ -124,7 +124,7 @@ public final class FeedSession {
         throw cancelled("the task was cancelled");
       }
       long now = System.nanoTime();
-      long left = session.stageNanos + openTimeoutNanos - now;
+      long left = session.stageNanos + session.stage.nanos(openTimeoutNanos) - now;
       if (session.answered) {
         long last = session.options.progress.lastNanos();
         long released = session.hub.budget().releasedNanos();
@@ -148,7 +148,7 @@ public final class FeedSession {
         throw timeout();
       } else {
         // The servers of CURVE have proven who they are.
-        boolean unproven = session.stage == OpenStage.OPENED && !session.target.isCurve();
+        boolean unproven = session.stage.isUnproven() && !session.target.isCurve();
         if (unproven) {
           session.hub.noteUnproven(session.target.nonce);
         }
@@ -157,7 +157,8 @@ public final class FeedSession {
             session.failure(
                 unproven ? StatusCode.UNAUTHENTICATED : StatusCode.UNAVAILABLE,
                 "no answer of the node at " + session.target.endpoint + ": after "
-                    + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos) + " ms " + session.stage.seen));
+                    + TimeUnit.NANOSECONDS.toMillis(session.stage.nanos(openTimeoutNanos)) + " ms "
+                    + session.stage.seen(session.replyEndpoint, session.target.principal())));
       }
     }
   }

@@ -23,6 +23,8 @@ final class HubConnection {
   String localAddress; // of a connection over CURVE, once it is there
   /** The node has shown that it is the node: by its login to the reply socket, or by a frame over one. */
   boolean proven;
+  /** Somebody else, or the node with another key, has tried. */
+  boolean falselyProven;
   boolean lost;
   /** No session begins over it any more; it is closed with its last one. */
   boolean givenUp;

@@ -159,6 +159,10 @@ final class HubLoop implements Runnable {
       String admitted = admission.principalOf(request);
       if (admitted == null) {
         warn(refusals, "refused a reply connection of " + ReplyAdmission.describe(request));
+        String named = admission.falselyNamed(request);
+        if (named != null) {
+          sessions.onFalselyLinked(named);
+        }
       } else {
         sessions.onLinked(admitted);
       }

@@ -176,7 +176,12 @@ final class HubSessions implements HubConnections.Listener {
             : new OpenFrame(options, target.nonce, replies.plainEndpoint(), admission.challenge(), "");
     session.opened = true;
     session.awaitsSegment = open.sharedMemory;
-    session.replies.onStage(session.connection.proven ? OpenStage.LINKED : OpenStage.OPENED);
+    session.replies.onOpened(open.replyEndpoint);
+    if (session.connection.proven) {
+      session.replies.onStage(OpenStage.LINKED);
+    } else if (session.connection.falselyProven) {
+      session.replies.onStage(OpenStage.FALSELY_LINKED);
+    }
     send(session, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
   }
 
@@ -203,6 +208,18 @@ final class HubSessions implements HubConnections.Listener {
           session.connection.proven = true;
         }
         session.replies.onStage(OpenStage.LINKED);
+      }
+    }
+  }
+
+  /** A login to a reply socket in this node's name was not the node's. */
+  void onFalselyLinked(String node) {
+    for (HubSession session : sessions.values()) {
+      if (session.opened && !session.target().isCurve() && session.target().principal().equals(node)) {
+        if (session.connection != null) {
+          session.connection.falselyProven = true;
+        }
+        session.replies.onStage(OpenStage.FALSELY_LINKED);
       }
     }
   }

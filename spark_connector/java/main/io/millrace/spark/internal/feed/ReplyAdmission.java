@@ -76,6 +76,14 @@ final class ReplyAdmission {
     return who == null || barred.contains(who) ? null : who;
   }
 
+  /** Which expected node a PLAIN request names without being that node's; null for none. */
+  String falselyNamed(List<byte[]> request) {
+    boolean plain = request.size() == 8 && text(request, 2).equals(HubSockets.ZAP_DOMAIN)
+        && text(request, 5).equals("PLAIN");
+    String who = plain ? text(request, 6) : null;
+    return plainNodes.containsKey(who) && !isProof(who, request.get(7)) ? who : null;
+  }
+
   private boolean isProof(String node, byte[] password) {
     String key = plainNodes.get(node);
     return key != null

@@ -28,6 +28,7 @@ final class SessionRecord {
   // All below are guarded by lock.
   OpenStage stage = OpenStage.CONNECTING;
   long stageNanos = System.nanoTime();
+  String replyEndpoint = ""; // that OPEN named
   boolean accepted;
   boolean answered; // CREDIT or WAIT was seen
   long sentRows;

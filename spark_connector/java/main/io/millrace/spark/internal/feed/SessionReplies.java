@@ -73,6 +73,17 @@ final class SessionReplies {
     }
   }
 
+  /** OPEN went out, which names this endpoint. */
+  void onOpened(String replyEndpoint) {
+    session.lock.lock();
+    try {
+      session.replyEndpoint = replyEndpoint;
+      onStage(OpenStage.OPENED);
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
   /** SEGMENT; {@code reason}: why what it names cannot be used, "" if it can. */
   void onSegment(String reason) {
     session.lock.lock();

@@ -4,6 +4,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -45,6 +46,7 @@ public final class FakeNode implements AutoCloseable {
   private final String endpoint;
   private final Thread zap;
   private final Map<Long, Long> seqs = new HashMap<>();
+  private final List<ZMQ.Socket> strangers = new ArrayList<>();
   private ZMQ.Socket push;
   private String feeder = ""; // that sent the last frame
   private boolean closed;
@@ -142,13 +144,21 @@ public final class FakeNode implements AutoCloseable {
 
   void connectReply(OpenFrame open, String principal) {
     if (push == null) {
-      push = HubSockets.plainClient(
-              context,
-              SocketType.PUSH,
-              principal,
-              Logins.nodePassword(key, open.replyChallenge, feeder, principal));
-      push.connect(open.replyEndpoint);
+      push = replyClient(open, principal, key);
     }
+  }
+
+  private ZMQ.Socket replyClient(OpenFrame open, String principal, String key) {
+    ZMQ.Socket client =
+        HubSockets.plainClient(
+            context, SocketType.PUSH, principal, Logins.nodePassword(key, open.replyChallenge, feeder, principal));
+    client.connect(open.replyEndpoint);
+    return client;
+  }
+
+  /** Logs in where an OPEN wants its replies with a password of another key. */
+  void connectReplyFalsely(OpenFrame open) {
+    strangers.add(replyClient(open, target().principal(), "a stranger's"));
   }
 
   void reply(long session, FrameType type, byte[] metadata, ByteBuffer... body) {
@@ -217,6 +227,7 @@ public final class FakeNode implements AutoCloseable {
     }
     closed = true;
     pull.close();
+    strangers.forEach(ZMQ.Socket::close);
     if (push != null) {
       push.close();
     }
