@@ -97,12 +97,13 @@ class Feeder:
         if key is None:
             return False
         right = logins.node_password(key, self._challenge, self.principal, node)
-        if not secrets.compare_digest(password.encode(), right.encode()):
-            return False
+        is_proof = secrets.compare_digest(password.encode(), right.encode())
         for opened, _, principal in self._sessions.values():
-            if principal == node:
+            if principal == node and is_proof:
                 opened.proven = True
-        return True
+            elif principal == node:
+                opened.on_false_login(time.monotonic())
+        return is_proof
 
     def _curve_reply_address(self, node):
         """The reply socket towards `node`, which is admitted there from now on."""

@@ -20,7 +20,7 @@ SCHEMA = sources.parse_columns("id:int64,flag:bool,name:utf8,raw:binary,vector:f
 PROGRAM = pathlib.Path("testing/reference_peer/feeder")
 
 # These end by the 5 s of section 4, which session_test covers, or need a busy node: see below.
-NOT_SEEN_AT_ONCE = {"wrong-reply-endpoint", "wrong-challenge", "bad-open", "send-before-credit", "exceed-credit"}
+NOT_SEEN_AT_ONCE = {"wrong-reply-endpoint", "bad-open", "send-before-credit", "exceed-credit"}
 
 
 class FeederTestCase(unittest.TestCase):
@@ -197,6 +197,11 @@ class MisbehaviourTest(FeederTestCase):
             with self.subTest(kind):
                 outcome = self.feed(self.node(), kind).outcome
                 self.assertEqual(f"{outcome.kind} {outcome.code}", expected, outcome.message)
+
+    def test_a_false_login_is_heard_and_told_before_the_5_seconds_are_over(self):
+        began = time.monotonic()
+        self.assertIn("wrong password", self.feed(self.node(), "wrong-challenge").outcome.message)
+        self.assertLess(time.monotonic() - began, sessions.OPEN_TIMEOUT_SECONDS)
 
     def test_a_bad_frame_poisons_its_principal_and_no_other(self):
         node = self.node()

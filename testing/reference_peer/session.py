@@ -13,6 +13,7 @@ import frames
 import misbehave
 
 OPEN_TIMEOUT_SECONDS = 5.0
+FALSE_LOGIN_SECONDS = 0.5
 # A node may close its connection right after DONE, which travels on another connection.
 LOST_GRACE_SECONDS = 0.25
 BATCHES_PER_STEP = 16
@@ -98,6 +99,7 @@ class Session:
         self._result_schema = None
         self._wait = None
         self._opened_at = now
+        self._false_login_at = None
         self._progress_at = now
         self._lost_at = None
         self._paused_until = None
@@ -127,8 +129,11 @@ class Session:
         if self._lost_at is not None and now - self._lost_at >= LOST_GRACE_SECONDS:
             self._end("lost", "UNAVAILABLE", "the connection to the node is lost")
             return
-        if not self.accepted and not self.waited and now - self._opened_at >= OPEN_TIMEOUT_SECONDS:
-            if self.server and not self.proven:
+        if not self.accepted and not self.waited and now >= self._answer_by:
+            if self._false_login_at is not None and not self.proven:
+                text = "a process logged in to this feeder's reply endpoint in the node's name with a wrong password"
+                self._end("unproven", "UNAUTHENTICATED", f"{text}; {self.server or 'the node'} was sent no row")
+            elif self.server and not self.proven:
                 text = f"whoever listens at {self.server} did not prove within 5 s that it is the node"
                 self._end("unproven", "UNAUTHENTICATED", text)
             else:
@@ -140,6 +145,13 @@ class Session:
         for _ in range(BATCHES_PER_STEP):
             if self.outcome or not self._send_next(now):
                 return
+
+    @property
+    def _answer_by(self):
+        by = self._opened_at + OPEN_TIMEOUT_SECONDS
+        if self._false_login_at is None or self.proven:
+            return by
+        return min(by, self._false_login_at + FALSE_LOGIN_SECONDS)
 
     @property
     def can_send(self):
@@ -234,6 +246,11 @@ class Session:
             self._end("unavailable", "UNAVAILABLE", "the node's endpoint cannot be reached")
         else:
             self._lost_at = now
+
+    def on_false_login(self, now):
+        """A login in the node's name with a wrong password: a stranger's, so the node's own is waited for a moment."""
+        if self._false_login_at is None:
+            self._false_login_at = now
 
     def on_bad_peer(self, code, message):
         """The node's principal is poisoned."""

@@ -220,6 +220,27 @@ class EndTest(unittest.TestCase):
         talk.wait_until(5.0)
         self._ends(talk, "unavailable", "UNAVAILABLE")
 
+    def test_a_false_login_in_the_nodes_name_leaves_it_half_a_second(self):
+        talk = Conversation()
+        for now in (1.0, 1.4):
+            talk.session.on_false_login(now)
+        talk.wait_until(1.45)
+        self.assertIsNone(talk.session.outcome)
+        talk.wait_until(1.5)
+        self._ends(talk, "unproven", "UNAUTHENTICATED")
+        self.assertIn("wrong password", talk.session.outcome.message)
+
+    def test_a_strangers_login_does_not_hurry_a_node_that_has_proven_itself(self):
+        for own_first in (True, False):
+            talk = Conversation()
+            talk.session.proven = own_first
+            talk.session.on_false_login(1.0)
+            talk.session.proven = True
+            talk.wait_until(4.9)
+            self.assertIsNone(talk.session.outcome)
+            talk.wait_until(5.0)
+            self._ends(talk, "unavailable", "UNAVAILABLE")
+
     def test_a_refused_handshake_is_unauthenticated_at_once(self):
         talk = Conversation()
         talk.session.on_connection("refused", 0.0)
