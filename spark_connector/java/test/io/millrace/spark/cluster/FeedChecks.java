@@ -66,6 +66,7 @@ final class FeedChecks extends Checks {
     check("interruptedBatch", this::interruptedBatch);
     check("stoppedQuery", this::stoppedQuery);
     check("badColumns", this::badColumns);
+    check("badRow", this::badRow);
     check("twoClusters", this::twoClusters);
     check("progress", this::progress);
     check("wrongUse", this::wrongUse);
@@ -440,6 +441,29 @@ final class FeedChecks extends Checks {
     requireActionError(StatusCode.INVALID_ARGUMENT, () -> cluster.inference(bad, RESULT).collectAsList());
     InferenceOptions soon = InferenceOptions.builder().feedTimeout(Duration.ofMillis(20_000)).build();
     requireEqual(10, cluster.inference(numbers(10, 1), RESULT, soon).collectAsList().size());
+    cluster.shutdown();
+  }
+
+  /** A row that no attempt could send is met by one of them, though Spark tries four times. */
+  private void badRow() throws Exception {
+    MillraceCluster cluster = run(feed(1), "square");
+    String met = Files.createTempDirectory(Paths.get(folder), "met").toString();
+    JavaRDD<Object> rows =
+        sc.parallelize(Arrays.<Object>asList(1L, 2L, "three"), 1)
+            .map(
+                row -> {
+                  if (row instanceof String) {
+                    Files.createFile(Paths.get(met, "attempt " + TaskContext.get().attemptNumber()));
+                  }
+                  return row;
+                });
+    MillraceException e =
+        requireActionError(
+            StatusCode.INVALID_ARGUMENT,
+            () -> cluster.inference(rows, RESULT, InferenceOptions.defaults()).collect());
+    requireContains(e.getMessage(), "row 2: ");
+    requireEqual(1, Paths.get(met).toFile().list().length);
+    requireEqual(10, cluster.inference(numbers(10, 1), RESULT).collectAsList().size());
     cluster.shutdown();
   }
 

@@ -118,11 +118,20 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       }
     }
 
-    /** Time was given as long as the user wants: Spark's next attempt shall not wait for as long again. */
+    /**
+     * Time was given as long as the user wants, or the rows themselves are what is wrong: Spark's next attempt shall
+     * not wait for as long again, nor feed them again. Of a node that has gone its program's word counts for that
+     * attempt of it only.
+     */
     private void noteHopeless(MillraceException e) {
-      if (e.code() == StatusCode.DEADLINE_EXCEEDED) {
+      boolean gone = session != null && isGone(session.state().end);
+      if (e.code() == StatusCode.DEADLINE_EXCEEDED || e.code() == StatusCode.INVALID_ARGUMENT && !gone) {
         hopeless = e;
       }
+    }
+
+    private static boolean isGone(SessionEnd end) {
+      return end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED;
     }
 
     /** Opens the session with a node that answers. */
@@ -240,7 +249,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       if (end == SessionEnd.TERMINATED) {
         site.places().stopPreferring(target.executorId, from.plan.queue);
       }
-      if (end != SessionEnd.BROKEN && end != SessionEnd.UNANSWERED && end != SessionEnd.REFUSED) {
+      if (!isGone(end)) {
         return e;
       }
       try {
