@@ -29,6 +29,12 @@ struct GpuProcessReading {
 };
 
 // One GPU, or one MIG instance of a GPU (parent_uuid is set then).
+//
+// No table makes a value's way from the driver to a panel, because at each step something else is
+// done to it: millrace-gpu calls what NVML has for it, in NVML's unit; gpu_lines.cc checks its
+// range and converts it, and has the column of nvidia-smi that comes nearest; v1::GpuSample takes
+// it to readers, and is not this struct since core/gpu has no Protobuf; the window keeps it where
+// it is drawn from.
 struct GpuReading {
   int index = -1;    // of the GPU among its host's, in PCI order; of an instance: its GPU's
   std::string uuid;  // "GPU-..." or "MIG-..."; empty: unknown

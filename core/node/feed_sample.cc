@@ -6,6 +6,8 @@
 
 namespace millrace {
 
+// The names are those of v1::QueueSample, the one table for whoever reads them. This is a second
+// one, since a node program has no Protobuf; node_requests_test compares the two.
 Json FeedSampleJson(const FeedReceiverStats& stats) {
   Json queues = Json::array();
   for (const FeedQueueStats& queue : stats.queues) {
