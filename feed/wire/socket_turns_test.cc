@@ -3,10 +3,9 @@
 #include <atomic>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "gtest/gtest.h"
 
@@ -29,7 +28,7 @@ TEST(SocketTurnsTest, OneHolderAtATime) {
 
 TEST(SocketTurnsTest, ALeaderWakesTheSocketThreadAndGetsTheSockets) {
   SocketTurns turns;
-  absl::Notification woken;
+  Notification woken;
   turns.TakeAsSocketThread();
   Thread program("program", [&] {
     EXPECT_TRUE(turns.TryLead([&] { woken.Notify(); }));
@@ -56,7 +55,7 @@ TEST(SocketTurnsTest, TheSocketThreadLeavesAReaderThatComesBackAlone) {
 TEST(SocketTurnsTest, TheSocketThreadGoesOnAfterALongLead) {
   SocketTurns turns;
   ASSERT_TRUE(turns.TryLead([] {}));
-  absl::Notification taken;
+  Notification taken;
   Thread socket("socket", [&] {
     turns.TakeAsSocketThread();
     taken.Notify();
@@ -72,7 +71,7 @@ TEST(SocketTurnsTest, AfterStopNobodyLeadsAndTheSocketThreadWaitsForTheHolderAlo
   ASSERT_TRUE(turns.TryLead([] {}));
   turns.Stop();
   EXPECT_TRUE(turns.stopped());
-  absl::Notification taken;
+  Notification taken;
   Thread socket("socket", [&] {
     turns.TakeAsSocketThread();
     taken.Notify();
