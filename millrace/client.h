@@ -3,9 +3,9 @@
 // How a program that is not the driver looks at a running cluster, and stops or restarts what it
 // runs.
 //
-// Defines: ClientOptions, ClientOptionsFrom(), ClusterPhase, FeedStatus, NodeFeedStatus,
-// ClusterSnapshot, ClusterWatchOptions, WatchState, WatchCallbacks, ClusterWatch, ReadLogsOptions,
-// LogLines, KeyEntry, ClusterClient.
+// Defines: ClusterClientOptions, ClusterClientOptionsFrom(), ClusterPhase, FeedStatus,
+// NodeFeedStatus, ClusterSnapshot, ClusterWatchOptions, WatchState, WatchCallbacks, ClusterWatch,
+// ReadLogsOptions, LogLines, KeyEntry, ClusterClient.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, NewestClusterFile());
 //   MILLRACE_ASSIGN_OR_RETURN(

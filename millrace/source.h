@@ -3,7 +3,7 @@
 // Where the rows of a Train or Inference call come from: partitions, each a stream of record
 // batches.
 //
-// Defines: PartitionedSource, RecordBatchReader, CsvOptions, CsvList, and these sources:
+// Defines: PartitionedSource, RecordBatchReader, CsvSourceOptions, CsvList, and these sources:
 //
 //   MemorySource      rows in memory
 //   CsvSource         comma-separated text, in files or in memory

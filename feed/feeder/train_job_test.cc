@@ -174,7 +174,7 @@ TEST_F(TrainJobTest, WhatARankIsFedAgainDoesNotKeepTheOthersWaiting) {
   const absl::StatusOr<TrainTally> result = Run(IdSource(16, 10), Options());
   restart.Join();
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->refed_rows(), 30);
+  EXPECT_EQ(result->rows_refed(), 30);
   EXPECT_EQ(result->rows(), 160);
 }
 
