@@ -58,8 +58,7 @@ TEST(GpuLineTest, ASampleHasWhatWasSaidAndNothingElse) {
 TEST(GpuLineTest, ARealGpuSaysAllThatIsAskedFor) {
   const absl::StatusOr<std::string> recorded = ReadFile("core/gpu/testdata/h200.jsonl");
   ASSERT_THAT(recorded, IsOk());
-  const std::vector<std::string> lines =
-      absl::StrSplit(absl::StripSuffix(*recorded, "\n"), '\n');
+  const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(*recorded, "\n"), '\n');
   ASSERT_THAT(lines, SizeIs(2));
   const auto ready = ParseGpuLine(lines[0]);
   ASSERT_THAT(ready, IsOk());

@@ -279,8 +279,8 @@ TrainJob::WorkPtr TrainJob::NextWork() {
     return work;
   }
   if (next_epoch_ == options_.num_epochs) return nullptr;
-  auto work = std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
-                                     &keep_);
+  auto work =
+      std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes, &keep_);
   if (++next_partition_ == source_->num_partitions()) {
     next_partition_ = 0;
     ++next_epoch_;

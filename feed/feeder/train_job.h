@@ -161,8 +161,8 @@ class TrainJob {
     FeederPartition rows;
     int64_t first_row = 0;                 // where the next session begins
     std::shared_ptr<FeedSession> session;  // the last one
-    int breaks = 0;  // lost connections in a row without a row acknowledged in between
-    bool claimed = false;            // its node counts it as under way: see NextWork()
+    int breaks = 0;        // lost connections in a row without a row acknowledged in between
+    bool claimed = false;  // its node counts it as under way: see NextWork()
     std::optional<RefedRows> refed;  // to be counted when the next session begins
     absl::Duration reported;         // steady time of the last report
   };
@@ -235,9 +235,9 @@ class TrainJob {
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
   // Works in hand, by their sessions.
   std::map<std::shared_ptr<FeedSession>, WorkPtr> feeding_ ABSL_GUARDED_BY(mu_);
-  bool equal_ ABSL_GUARDED_BY(mu_) = false;                          // what CheckEqual() said
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;                            // what CheckEqual() said
   std::map<std::string, std::string> processes_ ABSL_GUARDED_BY(mu_);  // last nonces, by node
-  bool restarted_ ABSL_GUARDED_BY(mu_) = false;                        // some node was started again
+  bool restarted_ ABSL_GUARDED_BY(mu_) = false;  // some node was started again
   // Of the works that feeding threads hold or, once deposed, held.
   std::multiset<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
