@@ -134,6 +134,11 @@ def _system_libraries():
         build_file = Label("//third_party:openssl.BUILD"),
     )
     _system_library(
+        name = "millrace_isal",
+        headers = ["isa-l"],
+        build_file = Label("//third_party:isal.BUILD"),
+    )
+    _system_library(
         name = "millrace_libsodium",
         headers = ["sodium.h", "sodium"],
         archives = ["sodium"],

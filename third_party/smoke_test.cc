@@ -32,6 +32,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "isa-l/crc.h"
 #include "nanoarrow/nanoarrow.hpp"
 #include "nanoarrow/nanoarrow_ipc.hpp"
 #include "third_party/smoke.grpc.pb.h"
@@ -154,6 +155,12 @@ TEST(SmokeTest, CurlSpeaksTlsThroughOpenSsl) {
   const curl_version_info_data* info = curl_version_info(CURLVERSION_NOW);
   EXPECT_NE(info->features & CURL_VERSION_THREADSAFE, 0) << info->version;
   EXPECT_EQ(std::string(info->ssl_version).rfind("OpenSSL/", 0), 0u) << info->ssl_version;
+}
+
+TEST(SmokeTest, IsalHasTheCrcOfIscsi) {
+  std::string digits = "123456789";
+  auto* const data = reinterpret_cast<unsigned char*>(digits.data());
+  EXPECT_EQ(~crc32_iscsi(data, static_cast<int>(digits.size()), ~0u), 0xe3069283u);
 }
 
 TEST(SmokeTest, YamlCppReadsYaml) {

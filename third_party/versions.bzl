@@ -90,6 +90,10 @@ SYSTEM_LIBRARIES = {
         debian_package = "libglfw3-dev",
         modules = {"glfw3": "3.3"},
     ),
+    "millrace_isal": struct(
+        debian_package = "libisal-dev",
+        modules = {"libisal": "2.30"},
+    ),
     "millrace_libsodium": struct(
         debian_package = "libsodium-dev",
         modules = {"libsodium": "1.0.18"},
