@@ -11,6 +11,8 @@
 //   StreamSource      whatever speaks the Arrow C stream interface (Arrow, DuckDB, ADBC)
 //   GeneratorSource   a function: synthetic data, or a reader of one's own
 //
+// and, in millrace/tf_record.h, TfRecordSource: TFRecord files, as TensorFlow's programs have them.
+//
 // A static function of its class makes each, as a std::unique_ptr. Train borrows what that points
 // to, and Inference keeps it.
 //

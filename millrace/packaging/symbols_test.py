@@ -19,7 +19,7 @@ FOLDER = os.path.join(ROOT, "millrace", "packaging")
 INCLUDED = {
     "node": ["millrace/batch.h", "millrace/node.h"],
     "cluster": ["millrace/batch.h", "millrace/client.h", "millrace/cluster.h", "millrace/resolver.h",
-                "millrace/source.h"],
+                "millrace/source.h", "millrace/tf_record.h"],
 }
 # Those of the C libraries, and one of macros alone.
 OTHERS = ["millrace/c/cluster.h", "millrace/c/millrace.h", "millrace/status_macros.h"]
