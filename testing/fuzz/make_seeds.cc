@@ -24,8 +24,10 @@
 #include "core/base/log.h"
 #include "feed/arrow/record_batch_testing.h"
 #include "feed/ipc/ipc.h"
+#include "feed/source/tfrecord/example_encoder.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
+#include "millrace/tf_record.h"
 #include "millrace/types.h"
 
 namespace millrace {
@@ -272,6 +274,42 @@ void AddForeignFiles(Seeds* seeds) {
       seeds);
 }
 
+// A file of every compression, and each row alone. The options of tf_example_fuzz.cc are the types
+// of what the columns are.
+void AddTfRecords(Seeds* seeds) {
+  int options = 0;
+  for (const Type& type : {Type::Bool(), Type::Int8(), Type::Int64(), Type::Uint64(),
+                           Type::Float32(), Type::Float64(), Type::Utf8(), Type::LargeBinary()}) {
+    const int which = options++;
+    if (type.id() == TypeId::kUint64) continue;  // half of them are more than an Example holds
+    const int flags[] = {0, 8, 16};
+    const Type types[] = {type, Type::List(type), Type::FixedSizeList(type, 2)};
+    for (size_t i = 0; i < 3; ++i) {
+      const Schema schema = *SchemaBuilder().Add("a", types[i]).Add("b", types[i]).Build();
+      ExampleEncoder encoder(schema);
+      const RecordBatch batch = RandomBatchOf(schema, 2, Nulls::kNone, static_cast<uint64_t>(i));
+      encoder.Begin(batch);
+      std::string example;
+      MILLRACE_CHECK(encoder.Encode(0, &example).ok());
+      seeds->Add("tf_example", absl::StrCat(which, "_", flags[i]),
+                 absl::StrCat(std::string(1, static_cast<char>(which + flags[i])), example));
+      seeds->Add("tf_record", absl::StrCat("records_", which, "_", flags[i]),
+                 absl::StrCat("\x01", std::string(1, static_cast<char>(example.size())), example));
+    }
+  }
+  const RecordBatch batch = RandomBatchOf(
+      *SchemaBuilder().Add("a", Type::Int8()).Add("b", Type::Utf8()).Build(), 3, Nulls::kSome, 1);
+  const TempDir dir = *TempDir::Create("seeds");
+  const std::string path = JoinPath(dir.path(), "file");
+  for (const TfRecordCompression compression :
+       {TfRecordCompression::kNone, TfRecordCompression::kGzip, TfRecordCompression::kZlib}) {
+    auto writer = TfRecordWriter::Create(path, batch.schema(), {.compression = compression});
+    MILLRACE_CHECK(writer.ok() && (*writer)->Write(batch).ok() && (*writer)->Finish().ok());
+    seeds->Add("tf_record", absl::StrCat("file_", static_cast<int>(compression)),
+               absl::StrCat(std::string(1, '\0'), *ReadFile(path)));
+  }
+}
+
 int Run(const std::string& folder) {
   Seeds seeds(folder);
   const Json golden = *ParseJson(*ReadFile("testing/golden/feed_frames.json"));
@@ -300,6 +338,7 @@ int Run(const std::string& folder) {
   AddCsv(&seeds);
   AddFormats(&seeds);
   AddForeignFiles(&seeds);
+  AddTfRecords(&seeds);
   std::printf("%d seeds\n", seeds.count());
   return 0;
 }

@@ -22,6 +22,8 @@ TARGETS = {  # most bytes of an input
     "batch": 8192,
     "csv": 4096,
     "arrow_file": 8192,
+    "tf_record": 4096,
+    "tf_example": 2048,
     "control": 8192,
     "recording": 8192,
     "kube_config": 4096,
