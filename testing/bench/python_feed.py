@@ -18,7 +18,8 @@ import time
 
 import numpy as np
 import pyarrow as pa
-from spark_bench import ROOT, figures, print_machine, report
+from bench_figures import ROOT, figures, report
+from spark_bench import print_machine
 from spark_cluster import java_home, spark_home
 
 os.environ["MILLRACE_LIBRARY"] = str(ROOT / "millrace/c/libmillrace.so")

@@ -1,13 +1,11 @@
-"""What the benchmarks on Spark have in common: the package for PySpark, figures, and what is said of them."""
+"""What the benchmarks on Spark have in common: the package for PySpark, and the machine."""
 
-import json
 import os
 import pathlib
 import platform
 
+from bench_figures import ROOT
 from spark_cluster import spark_home, zip_package
-
-ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 def package(folder):
@@ -19,22 +17,3 @@ def print_machine():
     load = os.getloadavg()[0]
     versions = f"{spark_home().name}, Python {platform.python_version()}"
     print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {versions}")
-
-
-def figures(output):
-    """What an application has written in lines FIGURE, one object each."""
-    return [json.loads(line[len("FIGURE ") :]) for line in output.splitlines() if line.startswith("FIGURE ")]
-
-
-def report(name, ours, ref, unit, reference, ratio, goal, at_most=False):
-    """One result beside its reference, said in a line BENCH; the ratio has a goal, which is the least or the most."""
-    reached = ratio <= goal if at_most else ratio >= goal
-    result = {
-        "name": name, "ours": ours, "ref": ref, "unit": unit, "reference": reference, "ratio": ratio, "goal": goal,
-        "verdict": "ok" if reached else "short",
-    }
-    print(
-        "BENCH {name} ours={ours:.4g}{unit} ref={ref:.4g}{unit} ({reference}) ratio={ratio:.2f} goal={goal} "
-        "{verdict}".format(**result)
-    )
-    return result

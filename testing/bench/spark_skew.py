@@ -10,7 +10,8 @@ import statistics
 import sys
 import tempfile
 
-from spark_bench import ROOT, figures, package, print_machine, report
+from bench_figures import ROOT, figures, report
+from spark_bench import package, print_machine
 from spark_cluster import SparkCluster, java_home
 
 _GOAL = 1.3
