@@ -1,8 +1,3 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
-#include "core/base/unique_fd.h"
 #include "feed/ipc/flatbuffer.h"
 #include "feed/ipc/ipc.h"
+#include "feed/source/source_file.h"
 #include "millrace/record_batch.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
@@ -32,16 +27,8 @@ constexpr uint8_t kDictionaryBatch = 2, kRecordBatch = 3;
 class MessageReader {
  public:
   static absl::StatusOr<std::unique_ptr<MessageReader>> Open(const std::string& path) {
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (!fd.valid() || fstat(fd.get(), &status) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-    }
-    if (!S_ISREG(status.st_mode)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
-    }
-    std::unique_ptr<MessageReader> reader(
-        new MessageReader(path, std::move(fd), static_cast<uint64_t>(status.st_size)));
+    MILLRACE_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Open(path));
+    std::unique_ptr<MessageReader> reader(new MessageReader(std::move(file)));
     std::string first(kMagic.size(), '\0');
     if (reader->Left() >= first.size()) {
       MILLRACE_RETURN_IF_ERROR(reader->Read(first.data(), first.size()));
@@ -87,39 +74,34 @@ class MessageReader {
 
   // INVALID_ARGUMENT that names the message read last.
   absl::Status Bad(absl::string_view what) const {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ", byte ", began_, ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(file_.path(), ", byte ", began_, ": ", what));
   }
   absl::Status In(const absl::Status& status) const {
-    return Annotate(status, absl::StrCat(path_, ", byte ", began_));
+    return Annotate(status, absl::StrCat(file_.path(), ", byte ", began_));
   }
 
  private:
-  MessageReader(std::string path, UniqueFd fd, uint64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+  explicit MessageReader(SourceFile file) : file_(std::move(file)) {}
 
-  uint64_t Left() const { return size_ - at_; }
+  uint64_t Left() const { return file_.size() - at_; }
   absl::Status Cut() const {
-    return absl::DataLossError(absl::StrCat(path_, " is cut short: it has ", size_,
+    return absl::DataLossError(absl::StrCat(file_.path(), " is cut short: it has ", file_.size(),
                                             " bytes, and the message at byte ", began_,
                                             " does not end within them"));
   }
   absl::Status Read(char* out, size_t bytes) {
     if (bytes > Left()) return Cut();
     while (bytes > 0) {
-      const ssize_t got = pread(fd_.get(), out, bytes, static_cast<off_t>(at_));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
+      MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(at_, out, bytes));
       if (got == 0) return Cut();  // it was longer when it was opened
       out += got;
-      bytes -= static_cast<size_t>(got);
-      at_ += static_cast<uint64_t>(got);
+      bytes -= got;
+      at_ += got;
     }
     return absl::OkStatus();
   }
 
-  const std::string path_;
-  const UniqueFd fd_;
-  const uint64_t size_;
+  const SourceFile file_;
   uint64_t at_ = 0;
   uint64_t began_ = 0;
 };

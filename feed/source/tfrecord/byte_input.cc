@@ -1,19 +1,16 @@
 #include "feed/source/tfrecord/byte_input.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/unique_fd.h"
+#include "feed/source/source_file.h"
 #include "feed/source/tfrecord/masked_crc32c.h"
 #include "millrace/status_macros.h"
 
@@ -48,28 +45,13 @@ bool IsRecordHeader(absl::string_view header) {
   return MaskedCrc32c(header.substr(0, kLengthBytes)) == masked;
 }
 
+// Read from its beginning on.
 class ByteInput::File {
  public:
-  static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) {
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (!fd.valid() || fstat(fd.get(), &status) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-    }
-    if (!S_ISREG(status.st_mode)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
-    }
-    return std::unique_ptr<File>(
-        new File(path, std::move(fd), static_cast<uint64_t>(status.st_size)));
-  }
+  explicit File(SourceFile file) : file_(std::move(file)) {}
 
-  // Up to `size` bytes from `offset`; 0 at the end.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, char* to, size_t size) const {
-    while (true) {
-      const ssize_t got = pread(fd_.get(), to, size, static_cast<off_t>(offset));
-      if (got >= 0) return static_cast<size_t>(got);
-      if (errno != EINTR) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
-    }
+    return file_.ReadAt(offset, to, size);
   }
   absl::StatusOr<size_t> Read(char* to, size_t size) {
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, ReadAt(offset_, to, size));
@@ -78,15 +60,12 @@ class ByteInput::File {
   }
 
   [[nodiscard]] uint64_t offset() const { return offset_; }
-  [[nodiscard]] uint64_t BytesLeft() const { return offset_ < size_ ? size_ - offset_ : 0; }
+  [[nodiscard]] uint64_t BytesLeft() const {
+    return offset_ < file_.size() ? file_.size() - offset_ : 0;
+  }
 
  private:
-  File(std::string path, UniqueFd fd, uint64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
-
-  const std::string path_;
-  const UniqueFd fd_;
-  const uint64_t size_;  // when it was opened
+  const SourceFile file_;
   uint64_t offset_ = 0;
 };
 
@@ -170,7 +149,8 @@ ByteInput::~ByteInput() = default;
 
 absl::StatusOr<std::unique_ptr<ByteInput>> ByteInput::Open(const std::string& path) {
   std::unique_ptr<ByteInput> input(new ByteInput(path));
-  MILLRACE_ASSIGN_OR_RETURN(input->file_, File::Open(path));
+  MILLRACE_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Open(path));
+  input->file_ = std::make_unique<File>(std::move(file));
   std::array<char, kRecordHeaderBytes> first;
   size_t have = 0;
   while (have < first.size()) {
