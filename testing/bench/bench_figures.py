@@ -12,14 +12,15 @@ def figures(output):
 
 
 def report(name, ours, ref, unit, reference, ratio, goal, at_most=False):
-    """One result beside its reference, said in a line BENCH; the ratio has a goal, which is the least or the most."""
-    reached = ratio <= goal if at_most else ratio >= goal
+    """One result beside its reference, said in a line BENCH; the ratio has a goal, which is the least or the most,
+    or None."""
+    reached = goal is None or (ratio <= goal if at_most else ratio >= goal)
     result = {
         "name": name, "ours": ours, "ref": ref, "unit": unit, "reference": reference, "ratio": ratio, "goal": goal,
         "verdict": "ok" if reached else "short",
     }
     print(
-        "BENCH {name} ours={ours:.4g}{unit} ref={ref:.4g}{unit} ({reference}) ratio={ratio:.2f} goal={goal} "
-        "{verdict}".format(**result)
+        "BENCH {name} ours={ours:.4g}{unit} ref={ref:.4g}{unit} ({reference}) ratio={ratio:.2f} goal={} "
+        "{verdict}".format("none" if goal is None else goal, **result)
     )
     return result

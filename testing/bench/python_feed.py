@@ -29,8 +29,9 @@ os.environ["MILLRACE_AGENT"] = str(ROOT / "core/agent/millrace-agent")
 import millrace  # noqa: E402: it reads the above
 
 _BATCH_BYTES = 1 << 20
-# Rows of a batch to what share of C++'s rows a second Python is to reach. 4,096 times 64 float32 is 1 MiB.
-_SIZES = {64: 0, 256: 0, 4096: 0.9}
+_SIZES = (64, 256, 4096)
+# What share of C++'s rows a second Python is to reach with batches of 1 MiB.
+_GOAL = 0.9
 _TORCH_GOAL = 20
 
 
@@ -43,14 +44,20 @@ def _columns(rows):
     return {f"f{k}": pa.array(np.arange(rows, dtype=np.float32)) for k in range(64)}
 
 
-# Shape to its name, its rows, and what makes its columns.
+# Shape to its name, its rows, what makes its columns, and the bytes of a row.
 _SHAPES = {
-    "a": ("1 int64", 8_000_000, lambda n: {"x": pa.array(np.arange(n))}),
-    "b": ("64 float32 in an array", 400_000, lambda n: {"x": _floats(n, 64)}),
-    "c": ("784 float32 in an array", 40_000, lambda n: {"x": _floats(n, 784)}),
-    "d": ("3 KB binary", 40_000, lambda n: {"x": pa.array([bytes([k]) * 3072 for k in range(100)] * (n // 100))}),
-    "s": ("64 float32 columns", 400_000, _columns),
+    "a": ("1 int64", 8_000_000, lambda n: {"x": pa.array(np.arange(n))}, 8),
+    "b": ("64 float32 in an array", 400_000, lambda n: {"x": _floats(n, 64)}, 256),
+    "c": ("784 float32 in an array", 40_000, lambda n: {"x": _floats(n, 784)}, 3136),
+    "d": ("3 KB binary", 40_000, lambda n: {"x": pa.array([bytes([k]) * 3072 for k in range(100)] * (n // 100))}, 3072),
+    "s": ("64 float32 columns", 400_000, _columns, 256),
 }  # fmt: skip
+
+
+def _sizes(shape):
+    """Rows of a batch to the goal."""
+    whole = _BATCH_BYTES // _SHAPES[shape][3]
+    return {size: _GOAL if size == whole else None for size in sorted({*_SIZES, whole})}
 
 
 class _Fed:
@@ -127,11 +134,11 @@ def _run(arguments, folder):
     found = {}
     shapes = arguments.shapes.split(",")
     for shape in shapes:
-        _, rows, make = _SHAPES[shape]
+        _, rows, make, _ = _SHAPES[shape]
         table = pa.table(make(int(rows * arguments.scale) // 100 * 100))
         quarter = table.num_rows // 4
         partitions = [table.slice(first, quarter) for first in range(0, table.num_rows, quarter)]
-        for size in _SIZES:
+        for size in _sizes(shape):
             found[shape, size] = _measure(partitions, size, arguments)
         with pa.ipc.new_stream(os.path.join(folder, f"{shape}.arrow"), table.schema) as writer:
             writer.write_table(table, max_chunksize=10_000)
@@ -150,16 +157,16 @@ def _report(found, references):
         print(f"{_SHAPES[shape][0]:26} {way:>27} {rate:14,.0f}")
     print()
     for shape in dict.fromkeys(shape for shape, _ in found):
-        for size, goal in _SIZES.items():
+        for size, goal in _sizes(shape).items():
             (native, _), (ours, _) = found[shape, size]["C++"], found[shape, size]["Python"]
             reports.append(report(
                 f"python_feed_{shape}_{size}", ours, native, "rows/s", "the node in C++", ours / native, goal
             ))  # fmt: skip
         (_, native), (ours, ours_us) = found[shape, 256]["C++"], found[shape, 256]["Python"]
         reports.append(report(
-            f"python_feed_{shape}_call_256", ours_us, native, "us", "the node in C++", ours_us / native, 0
+            f"python_feed_{shape}_call_256", ours_us, native, "us", "the node in C++", ours_us / native, None
         ))  # fmt: skip
-        for way, goal in (("TorchDistributor", _TORCH_GOAL), ("mapInArrow", 1), ("files", 0)):
+        for way, goal in (("TorchDistributor", _TORCH_GOAL), ("mapInArrow", 1), ("files", None)):
             if (rate := references.get((shape, way))) is not None:
                 reports.append(report(f"python_feed_{shape}_{way}", ours, rate, "rows/s", way, ours / rate, goal))
     return reports

@@ -22,6 +22,9 @@ class Error(Structure):
     _fields_ = [("struct_size", c_size_t), ("code", c_int32), ("message", c_char_p)]
 
 
+_ERROR_SIZE = ctypes.sizeof(Error)
+
+
 class Strings(Structure):
     _fields_ = [("struct_size", c_size_t), ("items", POINTER(c_char_p)), ("num_items", c_size_t)]
 
@@ -195,7 +198,7 @@ def library() -> ctypes.CDLL:
 
 def check(function: Any, arguments: Sequence[Any]) -> None:
     """Calls a function that can fail; raises what it says."""
-    error = Error(ctypes.sizeof(Error), 0, None)
+    error = Error(_ERROR_SIZE)
     code = function(*arguments, byref(error))
     if code == 0:
         return
@@ -223,15 +226,29 @@ def take_strings(strings: Strings) -> List[str]:
     return texts
 
 
+class Memory:
+    """Memory of the library's, freed with the last reference to this. A fork of the process may use it too, and never
+    frees it."""
+
+    def __init__(self, pointer: int, free: Callable[[int], None]) -> None:
+        self.pointer = pointer
+        self._free = free
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == getattr(self, "_process", None):  # not of one that was never made
+            self._free(self.pointer)
+
+
 class Handle:
     """A pointer of the library's, freed by close() once no call is under way that uses it. In a fork of the process
-    it is not freed, nor used unless it is `memory`: all else has threads and sockets, which are the parent's.
+    it is neither freed nor used: it has threads and sockets, which are the parent's.
 
     with handle as pointer:
         call("millrace_feed_next", pointer, ...)
     """
 
-    def __init__(self, pointer: int, free: Callable[[int], None], what: str, memory: bool = False) -> None:
+    def __init__(self, pointer: int, free: Callable[[int], None], what: str) -> None:
         self._pointer: Optional[int] = pointer
         self._free = free
         self._what = what
@@ -239,7 +256,6 @@ class Handle:
         self._closed = False
         self._taken = False  # by take(): nobody else frees it
         self._process = os.getpid()
-        self._memory = memory
         self._lock = threading.Lock()
         self._idle: Optional[threading.Condition] = None  # of who waits in take()
 
@@ -254,8 +270,7 @@ class Handle:
             )
 
     def __enter__(self) -> int:
-        if not self._memory:
-            self._refuse_forks()
+        self._refuse_forks()
         with self._lock:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")

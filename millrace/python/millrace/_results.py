@@ -8,7 +8,7 @@ from ctypes import byref, c_int64
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from millrace import _capsule
-from millrace._library import MAX_DIMENSIONS, ArrowArray, ArrowSchema, Handle, Tensor, call, library
+from millrace._library import MAX_DIMENSIONS, ArrowArray, ArrowSchema, Memory, Tensor, call, library
 from millrace.batch import Column
 from millrace.error import InvalidArgumentError
 
@@ -25,7 +25,7 @@ class Builder:
     def __init__(self, what: str) -> None:
         self._what = what
         loaded = library()
-        self._handle = Handle(loaded.millrace_builder_new(), loaded.millrace_builder_free, "the builder", memory=True)
+        self._builder = Memory(loaded.millrace_builder_new(), loaded.millrace_builder_free)
 
     def _wrong(self, name: str, what: str) -> InvalidArgumentError:
         return InvalidArgumentError("INVALID_ARGUMENT", f'{self._what}, column "{name}": {what}')
@@ -54,8 +54,7 @@ class Builder:
         tensor = Tensor(ctypes.sizeof(Tensor), address, kind, len(shape))
         for i, size in enumerate(shape):
             tensor.shape[i] = size
-        with self._handle as pointer:
-            call("millrace_builder_add", pointer, name.encode(), byref(tensor), valid)
+        call("millrace_builder_add", self._builder.pointer, name.encode(), byref(tensor), valid)
 
     def _add_column(self, name: str, column: Column) -> None:
         try:
@@ -65,8 +64,7 @@ class Builder:
         if tensor is None or tensor.num_nulls > 0:
             self._add_list(name, column.to_pylist())
             return
-        with self._handle as pointer:
-            call("millrace_builder_add", pointer, name.encode(), byref(tensor), None)
+        call("millrace_builder_add", self._builder.pointer, name.encode(), byref(tensor), None)
 
     def _add_torch(self, name: str, value: Any) -> None:
         import torch
@@ -115,8 +113,7 @@ class Builder:
     def _add_bools(self, name: str, data: bytes, shape: Sequence[int], valid: Optional[bytes] = None) -> None:
         if len(shape) != 1:
             raise self._wrong(name, "bools of more than one dimension; convert them to uint8")
-        with self._handle as pointer:
-            call("millrace_builder_add_bools", pointer, name.encode(), data, len(data), valid)
+        call("millrace_builder_add_bools", self._builder.pointer, name.encode(), data, len(data), valid)
 
     def _add_list(self, name: str, values: Sequence[Any]) -> None:
         present = [value for value in values if value is not None]
@@ -164,15 +161,13 @@ class Builder:
         offsets = (c_int64 * (len(parts) + 1))()
         for i, part in enumerate(parts):
             offsets[i + 1] = offsets[i] + len(part)
-        with self._handle as pointer:
-            call(
-                "millrace_builder_add_strings", pointer, name.encode(), b"".join(parts), offsets, len(parts),
-                int(binary), valid,
-            )  # fmt: skip
+        call(
+            "millrace_builder_add_strings", self._builder.pointer, name.encode(), b"".join(parts), offsets, len(parts),
+            int(binary), valid,
+        )  # fmt: skip
 
     def finish(self, schema: ArrowSchema, array: ArrowArray) -> None:
-        with self._handle as pointer:
-            call("millrace_builder_finish", pointer, byref(schema), byref(array))
+        call("millrace_builder_finish", self._builder.pointer, byref(schema), byref(array))
 
 
 def structs_of(results: Any) -> Iterator[Tuple[ArrowSchema, ArrowArray]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from millrace import _arrow, _capsule, _library
-from millrace._library import ArrowArray, ArrowSchema, Handle, Tensor, call, library
+from millrace._library import ArrowArray, ArrowSchema, Memory, Tensor, call, library
 from millrace.error import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -23,12 +24,19 @@ _TYPES = (
 )  # fmt: skip
 _DATE32 = 12
 _CPU = 1
+_TENSOR_SIZE = ctypes.sizeof(Tensor)
 
 
-class _Memory:
+@functools.lru_cache(maxsize=64)
+def _keys(names: bytes) -> Dict[str, bytes]:
+    """The names of columns, each followed by a zero, and what the library calls them; not to be changed."""
+    return {key.decode(): key for key in names.split(b"\0")[:-1]}
+
+
+class _View:
     """What NumPy looks at; the array that is made of it holds it, and it holds the rows."""
 
-    def __init__(self, owner: Handle, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+    def __init__(self, owner: Memory, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         self._owner = owner
         self.__array_interface__ = {
             "version": 3,
@@ -41,10 +49,9 @@ class _Memory:
 class _Exported:
     """A column as Arrow structs of its own."""
 
-    def __init__(self, rows: Handle, name: str) -> None:
+    def __init__(self, rows: Memory, name: bytes) -> None:
         self.schema, self.array = ArrowSchema(), ArrowArray()
-        with rows as pointer:
-            call("millrace_batch_export_column", pointer, name.encode(), byref(self.schema), byref(self.array))
+        call("millrace_batch_export_column", rows.pointer, name, byref(self.schema), byref(self.array))
 
     def __del__(self) -> None:
         for struct in (self.schema, self.array):
@@ -61,9 +68,10 @@ class Column:
     written to the other. What is handed out through Arrow must not change any more.
     """
 
-    def __init__(self, rows: Handle, name: str, num_rows: int) -> None:
+    def __init__(self, rows: Memory, name: str, num_rows: int, key: bytes) -> None:
         self._rows = rows
         self._num_rows = num_rows
+        self._key = key  # the name, for the library
         self.name = name
 
     def __len__(self) -> int:
@@ -76,8 +84,7 @@ class Column:
     def type(self) -> str:
         """Arrow's type: "fixed_size_list<float32>[784]"."""
         text = c_void_p()
-        with self._rows as pointer:
-            call("millrace_batch_column_type", pointer, self.name.encode(), byref(text))
+        call("millrace_batch_column_type", self._rows.pointer, self._key, byref(text))
         return _library.take_text(text)
 
     @property
@@ -87,14 +94,12 @@ class Column:
         return tuple(tensor.shape[: tensor.ndim])
 
     def _tensor(self) -> Tensor:
-        tensor = Tensor(ctypes.sizeof(Tensor))
-        with self._rows as pointer:
-            call("millrace_batch_tensor", pointer, self.name.encode(), byref(tensor))
+        tensor = Tensor(_TENSOR_SIZE)
+        call("millrace_batch_tensor", self._rows.pointer, self._key, byref(tensor))
         return tensor
 
     def _export(self, schema: int, array: int) -> None:
-        with self._rows as pointer:
-            call("millrace_batch_export_column", pointer, self.name.encode(), schema, array)
+        call("millrace_batch_export_column", self._rows.pointer, self._key, schema, array)
 
     def _is_text(self) -> bool:
         """Or bytes: what has no numbers."""
@@ -122,7 +127,7 @@ class Column:
         if not tensor.data:
             array = np.empty(shape, _TYPES[tensor.type - 1])
         else:
-            array = np.asarray(_Memory(self._rows, tensor, shape))
+            array = np.asarray(_View(self._rows, tensor, shape))
         days = tensor.type == _DATE32
         return (array.astype("datetime64[D]") if days else array), days
 
@@ -182,8 +187,7 @@ class Column:
                 f"that of {dl_device}: make a tensor of it, and move that"
             )
         tensor = c_void_p()
-        with self._rows as pointer:
-            call("millrace_batch_dlpack", pointer, self.name.encode(), byref(tensor))
+        call("millrace_batch_dlpack", self._rows.pointer, self._key, byref(tensor))
         assert tensor.value is not None
         shared = _capsule.dlpack_capsule(tensor.value)
         return self.numpy().copy().__dlpack__() if copy else shared
@@ -196,7 +200,7 @@ class Column:
 
     def to_pylist(self) -> List[Any]:
         """Python's objects, copied; None for nulls."""
-        exported = _Exported(self._rows, self.name)
+        exported = _Exported(self._rows, self._key)
         return _arrow.to_pylist(exported.schema, exported.array, 0, self._num_rows)
 
 
@@ -209,16 +213,17 @@ class Batch(Mapping[str, Column]):
 
     def __init__(self, pointer: int) -> None:
         loaded = library()
-        self._rows = Handle(pointer, loaded.millrace_batch_free, "the batch", memory=True)
+        self._rows = Memory(pointer, loaded.millrace_batch_free)
         self.num_rows: int = loaded.millrace_batch_num_rows(pointer)
         size = ctypes.c_size_t()
         names = loaded.millrace_batch_names(pointer, byref(size))
-        self._names: List[str] = ctypes.string_at(names, size.value).decode().split("\0")[:-1]
+        self._names = _keys(ctypes.string_at(names, size.value))
 
     def __getitem__(self, name: str) -> Column:
-        column = Column(self._rows, name, self.num_rows)
-        if name not in self._names:
-            column.type  # raises, naming the columns that there are
+        key = self._names.get(name)
+        column = Column(self._rows, name, self.num_rows, key or name.encode())
+        if key is None:
+            column.type  # of a struct's field; raises where there is none, naming the columns that there are
         return column
 
     def __iter__(self) -> Iterator[str]:
@@ -228,12 +233,11 @@ class Batch(Mapping[str, Column]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {self[name].type}" for name in self._names[:20])
+        columns = ", ".join(f"{name}: {self[name].type}" for name in list(self)[:20])
         return f"<millrace.Batch of {self.num_rows} rows: {columns}>"
 
     def _export(self, schema: int, array: int) -> None:
-        with self._rows as pointer:
-            call("millrace_batch_export", pointer, schema, array)
+        call("millrace_batch_export", self._rows.pointer, schema, array)
 
     def __arrow_c_array__(self, requested_schema: Optional[object] = None) -> Tuple[object, object]:
         return _capsule.arrow_capsules(self._export)
