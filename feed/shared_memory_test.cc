@@ -319,7 +319,9 @@ TEST(SharedMemoryTest, ResultsComeBackAsTheyWereGiven) {
       // Of the last ones none is taken until all are done.
       for (int k = 0; k < 3; ++k, row += kRows) ASSERT_THAT(session->Send(Rows(row)), IsOk());
       ASSERT_THAT(session->Finish(row), IsOk());
-      if (i % 3 == 1) ASSERT_THAT(session->WaitDone(), IsOk());
+      if (i % 3 == 1) {
+        ASSERT_THAT(session->WaitDone(), IsOk());
+      }
       while (true) {
         absl::StatusOr<std::optional<RecordBatch>> result = session->NextResult();
         ASSERT_THAT(result, IsOk());

@@ -100,12 +100,18 @@ def _submit_peer(cluster, root, arguments):
     return output
 
 
+def _options(arguments):
+    if arguments.memory:
+        return [f"--memory={arguments.memory}", f"--pause={arguments.pause}"]
+    return ["--only-feeds"] if arguments.only_feeds else []
+
+
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         packed = package(root)
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
-            output = _submit(cluster, packed, arguments, ["--only-feeds"] if arguments.only_feeds else [])
-            if arguments.curve:
+            output = _submit(cluster, packed, arguments, _options(arguments))
+            if arguments.curve and not arguments.memory:
                 # Executors that take every node for one of another host.
                 output += _submit(cluster, packed, arguments, ["--only-millrace"], "-Dmillrace.feed.curve=true")
             if arguments.peer:
@@ -169,6 +175,26 @@ def _report_shared(found):
     return reports
 
 
+def _report_memory(output):
+    """What each process held in the last quarter of the time, beside the second one, in which compilers are done."""
+    samples = {}
+    for figure in figures(output):
+        samples.setdefault((figure["way"], figure["pid"]), []).append(figure)
+    reports = []
+    print(f"\n{'process':20} {'seconds':>8} {'MB':>8} {'threads':>8} {'files':>8}")
+    for (way, pid), of_process in samples.items():
+        for sample in of_process[:: max(1, len(of_process) // 12)]:
+            print(f"{way + ' ' + str(pid):20} {sample['seconds']:8.0f} {sample['mb']:8.0f} {sample['threads']:8}"
+                  f" {sample['files']:8}")  # fmt: skip
+        quarter = len(of_process) // 4
+        then, now = of_process[quarter : 2 * quarter], of_process[3 * quarter :]
+        for key, unit in (("mb", "MB"), ("threads", ""), ("files", "")):
+            before, after = (statistics.fmean(sample[key] for sample in part) for part in (then, now))
+            name, ratio = f"spark_feed_{way}_{pid}_{key}", after / before
+            reports.append(report(name, after, before, unit, "the second quarter", ratio, 1.05, at_most=True))
+    return reports
+
+
 def _report(found):
     reports = []
     _print_table(found)
@@ -205,12 +231,15 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
     parser.add_argument("--only-feeds", action="store_true", help="no starts, ends and failures of clusters")
     parser.add_argument("--no-curve", dest="curve", action="store_false", help="without feeding over CURVE")
+    parser.add_argument("--memory", type=float, default=0, help="what processes hold over so many seconds, no rates")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between the calls of --memory")
     parser.add_argument("--peer", action="store_true", help="TensorFlowOnSpark too: installs TensorFlow, takes long")
     parser.add_argument("--json", help="a file for the figures")
     arguments = parser.parse_args()
     java_home()
     print_machine()
-    reports = _report(_figures(_run(arguments)))
+    output = _run(arguments)
+    reports = _report_memory(output) if arguments.memory else _report(_figures(output))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(reports, indent=2) + "\n", encoding="utf-8")
     return 0

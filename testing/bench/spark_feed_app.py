@@ -136,6 +136,14 @@ def spent(before, after):
     return {stage: round(seconds, 3) for stage, seconds in stages.items() if seconds > 0}
 
 
+def held(pid):
+    """What a process has: resident MB, threads, descriptors."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    files = len(os.listdir(f"/proc/{pid}/fd"))
+    return {"mb": int(status["VmRSS"].split()[0]) / 1024, "threads": int(status["Threads"]), "files": files}
+
+
 def timed(what):
     began = time.perf_counter()
     what()
@@ -293,8 +301,28 @@ class Bench:
             ways[name] = functools.partial(echo, cluster, df)
         self.measure("echo of a", rows, ways)
 
+    def memory(self, shapes, seconds, pause):
+        """What executors, their agents and nodes hold while rows go through shared memory for so long."""
+        cluster = self.start(shared_memory=True)
+        frames = [self.frame(shape) for shape in shapes]
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < seconds:
+            for df, rows in frames:
+                feed(cluster, df, rows, 1)
+            for pid, command in processes():
+                java = os.path.basename(command.split("\0")[0]) == "java"
+                way = "node" if is_node(command, self.program) else "executor" if java else "agent"
+                if way == "node" or self.spark.sparkContext.applicationId in command:
+                    with contextlib.suppress(OSError):
+                        tell(shape="memory", way=way, rows=0, seconds=passed, pid=pid, **held(pid))
+            time.sleep(pause)
+        cluster.shutdown()
+
 
 def measure(bench, arguments):
+    if arguments.memory:
+        bench.memory(arguments.shapes.split(","), arguments.memory, arguments.pause)
+        return
     if not arguments.only_millrace and not arguments.only_feeds:
         bench.turns()
         bench.kills()
@@ -317,6 +345,8 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only-millrace", action="store_true", help="the feed alone")
     parser.add_argument("--only-feeds", action="store_true", help="no starts, ends and failures of clusters")
+    parser.add_argument("--memory", type=float, default=0, help="for so many seconds, and nothing else")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between its calls")
     arguments = parser.parse_args()
     spark = SparkSession.builder.appName("spark_feed").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -38,10 +38,11 @@ import org.junit.rules.Timeout;
 public final class SharedMemoryTest {
   /** About 90 KB. */
   private static final int BATCH_ROWS = 2000;
-  /** How often nodes are killed, and a third as often JVMs: {@code --test_env=SHARED_MEMORY_KILLS=10000} by hand. */
+  /** How often nodes are killed, and a third as often JVMs: {@code --test_env=SHARED_MEMORY_KILLS=10000
+   * --test_timeout=50000} by hand. */
   private static final int KILLS = Integer.parseInt(System.getenv().getOrDefault("SHARED_MEMORY_KILLS", "9"));
 
-  @Rule public final Timeout timeout = Timeout.seconds(240);
+  @Rule public final Timeout timeout = Timeout.seconds(240 + 5 * KILLS);
 
   private final BufferPool pool = new BufferPool(64 << 20);
   private final List<String> warnings = new ArrayList<>();
