@@ -394,7 +394,7 @@ void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
   if (!hurry_) fetcher_.reset();
   EndGpus();
   const bool was_registered = registered_.has_value();
-  update.set_stopped_as_asked(stop_asked_ && !end_reason_.has_value());
+  update.set_stopped_as_asked(EndsAsAsked() && !end_reason_.has_value());
   if (was_registered) SendUpdate(update);
   if (node_error.ok()) {
     SetState(State::kFinished);

@@ -152,6 +152,7 @@ class Agent {
   void SayOfNode(const std::string& text);
 
   // How it ends.
+  [[nodiscard]] bool EndsAsAsked() const { return stop_asked_ && !ended_unasked_; }
   void Conclude(const absl::Status& node_error, v1::NodeUpdate update);
   void Fail(const absl::Status& status);
   void Quit(int exit_code);
@@ -202,7 +203,8 @@ class Agent {
   std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
   bool link_finishes_ = false;  // the agent is over; what it waits for is outputs_
 
-  bool stop_asked_ = false;  // by parent, coordinator or signal: the end is no failure
+  bool stop_asked_ = false;     // by parent, coordinator or signal
+  bool ended_unasked_ = false;  // with stop_asked_: the node had ended by then
   bool paused_ = false;
   bool hurry_ = false;                      // the parent is gone or asked for now
   std::optional<absl::Status> end_reason_;  // why the agent ends its node by itself

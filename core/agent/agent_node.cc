@@ -157,6 +157,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
 
 void Agent::Stop(absl::string_view reason, bool now) {
   if (exit_code_.has_value()) return;
+  if (!stop_asked_) ended_unasked_ = runner() != nullptr && runner()->HasEnded();
   stop_asked_ = true;
   hurry_ = hurry_ || now;
   if (state_ == State::kRestarting) {
@@ -192,7 +193,7 @@ void Agent::OnNodeStopped(int signal) {
 
 absl::Status Agent::NodeError(const ExitStatus& exit) const {
   if (end_reason_.has_value()) return *end_reason_;
-  if (exit.ok() || stop_asked_ || attempt_->restart_asked()) return absl::OkStatus();
+  if (exit.ok() || EndsAsAsked() || attempt_->restart_asked()) return absl::OkStatus();
   return attempt_->RunError(exit, absl::StrCat(NodeName(), " (attempt ", registered_->attempt(),
                                                ") on ", LocalHostname()));
 }

@@ -253,6 +253,22 @@ TEST_F(AgentTest, PlainNodeGetsSigtermOnStopAndCountsAsFinished) {
   EXPECT_THAT(Log(), HasSubstr("terminated"));
 }
 
+TEST_F(AgentTest, NodeThatHadEndedBeforeItWasAskedToHasNotEndedAsAsked) {
+  MakeCoordinator({"family"});  // the end of which takes a moment
+  RunAgent();
+  const pid_t node = agent_->ReadState("running").value("pid", 0);
+  ASSERT_TRUE(WaitGrandchildren());
+  kill(agent_->pid(), SIGSTOP);  // it hears of both at once
+  kill(node, SIGKILL);
+  ASSERT_TRUE(WaitGone(node));
+  agent_->Send(R"({"id":7,"method":"stop","params":{"reason":"another node has failed"}})");
+  kill(agent_->pid(), SIGCONT);
+  EXPECT_THAT(agent_->ReadState("failed").value("message", ""), HasSubstr("SIGKILL"));
+  EXPECT_EQ(agent_->WaitExit(), 1);
+  EXPECT_EQ(coordinator_->LastUpdate().exit().signal(), SIGKILL);
+  EXPECT_FALSE(coordinator_->LastUpdate().stopped_as_asked());
+}
+
 TEST_F(AgentTest, NodeThatIgnoresSigtermIsKilledAfterGrace) {
   FakeCoordinator::Options options;
   *options.registered.mutable_node()->mutable_stop_grace() =

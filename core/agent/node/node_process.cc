@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -338,6 +339,13 @@ void NodeProcess::Terminate() {
 }
 
 void NodeProcess::Kill() { SignalGroup(SIGKILL); }
+
+bool NodeProcess::HasEnded() const {
+  if (pid_ <= 0) return launched_pid_ > 0;
+  siginfo_t info = {};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid_;
+}
 
 void NodeProcess::SignalGroup(int signal) {
   if (pid_ <= 0) return;

@@ -90,8 +90,10 @@ class NodeProcess {
   // SIGKILL to the process group. Idempotent.
   void Kill();
 
-  // Launched and not ended.
+  // Launched and not known to have ended.
   [[nodiscard]] bool alive() const { return pid_ > 0; }
+  // It has ended, though on_change() may not have said so yet.
+  [[nodiscard]] bool HasEnded() const;
   // 0 if it never started.
   [[nodiscard]] pid_t pid() const { return launched_pid_; }
 

@@ -108,6 +108,8 @@ class NodeRunner {
   void SetPaused(bool paused);
 
   [[nodiscard]] bool alive() const { return process_.alive(); }
+  // The process has ended, though nobody may have heard of it yet.
+  [[nodiscard]] bool HasEnded() const { return process_.HasEnded(); }
   [[nodiscard]] pid_t pid() const { return process_.pid(); }
   // What RunNode said it ends with; unset if it said nothing.
   [[nodiscard]] const std::optional<absl::Status>& said_exit() const { return said_exit_; }
