@@ -23,8 +23,10 @@
 #include "core/client/cluster_file.h"
 #include "core/client/ended_cluster.h"
 #include "core/coordinator/fake_agent.h"
+#include "core/proto/coordinator.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -34,6 +36,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Matches;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -180,6 +183,32 @@ TEST(CoordinatorTest, TheFirstFailureIsTheCauseAndItsTextIsComplete) {
   int failures = 0;
   for (const std::string& event : observer.events()) failures += event.starts_with("failure");
   EXPECT_EQ(failures, 1);
+}
+
+// Of programs that do not say why they end: it takes its time to end, and its peers fail before it.
+TEST(CoordinatorTest, OnABusyMachineTheOneThatComplainedFirstIsWaitedFor) {
+  RecordingObserver observer;
+  CoordinatorOptions options = Options({.num_executors = 2});
+  options.observer = &observer;
+  options.lost_after = kLong;
+  options.processor_share = [] { return 0.001; };
+  auto coordinator = Start(std::move(options));
+  auto a = AgentFor(*coordinator, 0, "a");
+  auto b = AgentFor(*coordinator, 1, "b");
+  ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
+  v1::AgentMessage words;
+  words.mutable_log()->set_source(v1::LogLines::SOURCE_STDERR);
+  words.mutable_log()->add_lines("the loss is nan");
+  a->Send(words);
+  ASSERT_TRUE(Eventually(
+      [&] { return Matches(Contains("log worker:0 err the loss is nan 0"))(observer.events()); }));
+  b->SendExit({.kind = ExitStatus::Kind::kExited, .code = 1}, {"the peer is gone"});
+  EXPECT_THAT(coordinator->WaitFailure(absl::Seconds(1)), IsOk());
+  EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kFailed);
+  a->SendExit({.kind = ExitStatus::Kind::kExited, .code = 2}, {"the loss is nan"});
+  EXPECT_THAT(coordinator->WaitFailure(kLong),
+              StatusIs(absl::StatusCode::kAborted,
+                       AllOf(StartsWith("worker:0 "), HasSubstr("also failed: worker:1 "))));
 }
 
 TEST(CoordinatorTest, AnAgentWhoseStreamBreaksIsLostAfterItsLease) {

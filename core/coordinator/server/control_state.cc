@@ -235,7 +235,13 @@ void ControlState::Settle() {
     WakeTimerFor(causes.NextDeadline());
     return;
   }
-  if (!causes.Settle(now, {.missing = table.AnyoneMissing(), .live = table.AnyoneLives()})) return;
+  if (!causes.Settle(now, {.missing = table.AnyoneMissing(),
+                           .live = table.AnyoneLives(),
+                           .signs = table.AnyoneShowedSigns(causes.first_sign()),
+                           .processor_share = options.processor_share()})) {
+    WakeTimerFor(causes.NextDeadline());
+    return;
+  }
   observer.PostFailure(causes.status());
   recorder->FirstCause(*causes.cause(), causes.folded());
   changed.SignalAll();

@@ -21,6 +21,7 @@
 #include "core/base/clock.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/net/port_range.h"
+#include "core/process/processor_share.h"
 #include "millrace/cluster_status.h"
 #include "millrace/node_options.h"
 #include "millrace/option_defaults.h"
@@ -102,7 +103,8 @@ struct CoordinatorOptions {
   absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);  // of a slot whose stream broke
 
-  Clock* clock = RealClock();  // not owned; outlives the coordinator
+  Clock* clock = RealClock();                                // not owned; outlives the coordinator
+  std::function<double()> processor_share = ProcessorShare;  // of the machine on which nodes run
   // Where events.jsonl is written, on this host (core/coordinator/view/event_log.h). Empty:
   // nowhere.
   std::string event_log_dir;

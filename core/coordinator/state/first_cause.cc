@@ -1,5 +1,6 @@
 #include "core/coordinator/state/first_cause.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@ namespace {
 
 constexpr size_t kMaxNamed = 8;
 constexpr size_t kMaxNamedBytes = 120;
+// Where a wait goes on as long as others do not change: how often they are looked at.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 
 // `failure` is a better cause than `cause`, which is not published.
 bool IsBetter(const NodeFailure& failure, const NodeFailure& cause) {
@@ -28,6 +31,7 @@ void FirstCause::Name(const NodeFailure& other) {
 }
 
 void FirstCause::Record(NodeFailure failure, absl::Duration now) {
+  look_at_ = now;
   if (recorded_++ == 0) {
     recorded_at_ = now;
     cause_ = std::move(failure);
@@ -48,17 +52,27 @@ absl::Duration FirstCause::Wait() const {
   return cause_->unexplained ? waits_.unexplained : absl::ZeroDuration();
 }
 
+bool FirstCause::MayGiveWay(absl::Duration waited, const Others& others) const {
+  if (cause_->consequence) return waited < waits_.echo || others.missing;
+  if (!cause_->unexplained || !others.live) return false;
+  if (waited < waits_.unexplained) return true;
+  return others.signs && waited * others.processor_share < waits_.unexplained &&
+         waited < waits_.echo;
+}
+
 bool FirstCause::Settle(absl::Duration now, const Others& others) {
   if (settled_ || !cause_.has_value()) return false;
-  const bool waits = now - recorded_at_ < Wait();
-  if (cause_->consequence ? waits || others.missing : waits && others.live) return false;
+  if (MayGiveWay(now - recorded_at_, others)) {
+    look_at_ = now + kLookAgain;
+    return false;
+  }
   settled_ = true;
   return true;
 }
 
 absl::Duration FirstCause::NextDeadline() const {
   if (settled_ || !cause_.has_value()) return absl::InfiniteDuration();
-  return recorded_at_ + Wait();
+  return std::max(recorded_at_ + Wait(), look_at_);
 }
 
 absl::Status FirstCause::status() const {

@@ -87,6 +87,35 @@ TEST(FirstCauseTest, OfProgramsThatSayNothingTheFirstSignCounts) {
                        "exited with code 1, worker:2 exited with code 1"));
 }
 
+TEST(FirstCauseTest, WhoHasGivenASignBeforeIsWaitedForLongerOnABusyMachine) {
+  const FirstCause::Others busy = {.live = true, .signs = true, .processor_share = 0.25};
+  FirstCause causes(kWaits);
+  causes.Record(Exit(1, kNow), kNow);
+  EXPECT_EQ(causes.first_sign(), kNow);
+  EXPECT_FALSE(causes.Settle(kNow + absl::Milliseconds(500), busy));
+  EXPECT_EQ(causes.NextDeadline(), kNow + absl::Milliseconds(550));
+  EXPECT_FALSE(causes.Settle(kNow + absl::Milliseconds(1999), busy));
+  causes.Record(Exit(0, kNow - absl::Milliseconds(1)), kNow + absl::Milliseconds(1999));
+  EXPECT_EQ(causes.NextDeadline(), kNow + absl::Milliseconds(1999));
+  EXPECT_TRUE(causes.Settle(kNow + absl::Milliseconds(1999), {.live = true}));
+  EXPECT_EQ(causes.cause()->executor_id, 0);
+}
+
+TEST(FirstCauseTest, TheLongerWaitEnds) {
+  const auto settles = [](absl::Duration after, const FirstCause::Others& others) {
+    FirstCause causes(kWaits);
+    causes.Record(Exit(1, kNow), kNow);
+    return causes.Settle(kNow + after, others);
+  };
+  const absl::Duration moment = absl::Milliseconds(500);
+  // Where nobody has given a sign before, where the machine is not busy, and in the end.
+  EXPECT_TRUE(settles(moment, {.live = true, .processor_share = 0.25}));
+  EXPECT_TRUE(settles(moment, {.live = true, .signs = true}));
+  EXPECT_TRUE(settles(4 * moment, {.live = true, .signs = true, .processor_share = 0.25}));
+  EXPECT_TRUE(settles(kWaits.echo, {.live = true, .signs = true, .processor_share = 0.01}));
+  EXPECT_FALSE(settles(4 * moment, {.live = true, .signs = true, .processor_share = 0.2}));
+}
+
 TEST(FirstCauseTest, NobodyWaitsWhereNobodyIsLeft) {
   FirstCause causes(kWaits);
   causes.Record(Exit(0, kNow), kNow);

@@ -16,8 +16,8 @@ namespace {
 constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 
 // Lines of stderr after a longer pause are about something else (agents send them every 100 ms);
-// those longer before the end say nothing of it; and a program that writes without a pause is not
-// dying all the time.
+// those longer before the cluster's first failure, or the end, say nothing of it; and a program
+// that writes without a pause is not dying all the time.
 constexpr absl::Duration kPauseBetweenWords = absl::Milliseconds(250);
 constexpr absl::Duration kLastWordsAge = absl::Seconds(2);
 constexpr absl::Duration kLastWordsLength = absl::Seconds(5);
@@ -488,16 +488,20 @@ void ReservationTable::NodeEnded(Slot& slot, const NodeReport& report, TableEffe
     failure.stderr_tail.erase(failure.stderr_tail.begin(),
                               failure.stderr_tail.end() - kMaxStderrLines);
   }
-  const absl::Duration now = clock_->SteadyNow();
-  if (now - slot.stderr_at <= kLastWordsAge) {
-    failure.first_sign = std::max(slot.stderr_began, now - kLastWordsLength);
-  }
+  failure.first_sign = FirstSign(slot);
   failure.unexplained = report.kind == NodeReport::Kind::kExited && report.error.ok();
   // The program's own word, not that of an agent which killed it.
   failure.consequence = report.kind == NodeReport::Kind::kExited &&
                         report.exit.kind == ExitStatus::Kind::kExited &&
                         report.error.code() == absl::StatusCode::kUnavailable;
   Fail(slot, SlotState::kFailed, std::move(failure), /*replaceable=*/false, effects);
+}
+
+absl::Duration ReservationTable::FirstSign(const Slot& slot) const {
+  const absl::Duration now = clock_->SteadyNow();
+  const absl::Duration end = std::min(now, first_failure_);
+  if (end - slot.stderr_at > kLastWordsAge) return now;
+  return std::max(slot.stderr_began, end - kLastWordsLength);
 }
 
 NodeFailure ReservationTable::Describe(const Slot& slot, absl::Status status) const {
@@ -526,6 +530,7 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   Move(slot, state, effects);
   if (!fatal) return;
   slot.failed_for_good = true;
+  first_failure_ = std::min(first_failure_, clock_->SteadyNow());
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
     effects->stop.push_back({slot.stream_id, "its node is not started again"});
   }
@@ -689,6 +694,12 @@ void ReservationTable::NoteStderr(int executor_id) {
 bool ReservationTable::AnyoneLives() const {
   return std::any_of(slots_.begin(), slots_.end(),
                      [](const Slot& slot) { return IsOccupied(slot.state); });
+}
+
+bool ReservationTable::AnyoneShowedSigns(absl::Duration before) const {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return IsOccupied(slot.state) && !slot.stop_asked && FirstSign(slot) < before;
+  });
 }
 
 bool ReservationTable::AnyoneMissing() const {

@@ -236,6 +236,10 @@ class ReservationTable {
   // Some agent has a node that has not ended.
   [[nodiscard]] bool AnyoneLives() const;
 
+  // Some such node gave a sign before then that it may end: if it fails now, that is its
+  // NodeFailure::first_sign.
+  [[nodiscard]] bool AnyoneShowedSigns(absl::Duration before) const;
+
   // Some agent that has a node is out of reach, and it is not decided yet whether it is lost.
   [[nodiscard]] bool AnyoneMissing() const;
 
@@ -335,6 +339,8 @@ class ReservationTable {
   // The silence after which an agent counts as lost, now.
   [[nodiscard]] absl::Duration LostAfter() const;
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
+  // Of the end of the node, if it ends now.
+  [[nodiscard]] absl::Duration FirstSign(const Slot& slot) const;
   NodeFailure Describe(const Slot& slot, absl::Status status) const;
   std::string DescribeMissing(const Slot& slot) const;
 
@@ -347,6 +353,8 @@ class ReservationTable {
   absl::flat_hash_map<std::string, int> by_agent_;  // agent_id of each slot that has one
   int first_free_ = 0;  // no slot below it is free and has never had an agent
   int ran_ = 0;         // slots with has_run
+  // When the first node failed for good; steady.
+  absl::Duration first_failure_ = absl::InfiniteDuration();
   int registered_ = 0;  // slots in kRegistered .. kFinished
   uint64_t epoch_ = 0;
   ClusterSpec spec_;

@@ -373,6 +373,39 @@ TEST(ReservationTableTest, CodesFollowTheCause) {
   EXPECT_TRUE(failure(said, SlotState::kRunning).consequence);
 }
 
+TEST(ReservationTableTest, TheFirstSignOfAFailureIsWhatTheNodeWroteLast) {
+  TableFixture f(4);
+  for (int id = 0; id < 4; ++id) f.Bring(SlotState::kRegistered, id);
+  for (int id = 0; id < 4; ++id) f.table.Update(1 + id, Report(Kind::kRunning), &f.effects);
+  const auto fail = [&](int id) {
+    f.effects = {};
+    f.table.Update(1 + id, Exit(Code(1)), &f.effects);
+    return f.effects.failures.at(0).first_sign;
+  };
+  const absl::Duration start = f.clock.SteadyNow();
+  f.table.NoteStderr(0);
+  f.clock.Advance(absl::Seconds(10));
+  f.table.NoteStderr(1);
+  f.clock.Advance(absl::Milliseconds(200));
+  f.table.NoteStderr(1);  // goes on
+  f.clock.Advance(absl::Milliseconds(300));
+  f.table.NoteStderr(2);
+  const absl::Duration now = f.clock.SteadyNow();
+  // Only one has written before, and not so long ago that it says nothing.
+  EXPECT_TRUE(f.table.AnyoneShowedSigns(start + absl::Seconds(10) + absl::Milliseconds(1)));
+  EXPECT_FALSE(f.table.AnyoneShowedSigns(start + absl::Seconds(10)));
+  EXPECT_EQ(fail(2), now);
+  EXPECT_TRUE(f.table.AnyoneShowedSigns(now));
+  // What was written before the first failure counts, however long the end takes.
+  f.clock.Advance(absl::Seconds(4));
+  EXPECT_EQ(fail(1), start + absl::Seconds(10));
+  EXPECT_FALSE(f.table.AnyoneShowedSigns(now));
+  // Another one has written nothing shortly before.
+  EXPECT_EQ(fail(0), f.clock.SteadyNow());
+  f.table.Stop(3, "another node has failed", false, &f.effects);
+  EXPECT_FALSE(f.table.AnyoneShowedSigns(absl::InfiniteDuration()));
+}
+
 TEST(ReservationTableTest, WhatWasAskedIsNoFailureAndABadExitStillIs) {
   TableFixture f(3);
   for (int id = 0; id < 3; ++id) f.Bring(SlotState::kRegistered, id);
