@@ -113,6 +113,20 @@ void CsvRecordReader::EndField(size_t end) {
   fields_.push_back(field_);
 }
 
+// Takes what is there of a quoted field, up to the next quote, at once.
+void CsvRecordReader::SkipQuoted() {
+  const size_t most = kMaxCsvRecordBytes + 1 - scanned_;
+  const char* const begin = buffer_.data() + begin_ + scanned_;
+  const char* const limit = begin + std::min(end_ - begin_ - scanned_, most);
+  const auto find = [limit](const char* from, char what) {
+    const void* const found = std::memchr(from, what, static_cast<size_t>(limit - from));
+    return found == nullptr ? limit : static_cast<const char*>(found);
+  };
+  const char* const quote = find(begin, '"');
+  for (const char* line = find(begin, '\n'); line < quote; line = find(line + 1, '\n')) ++lines_;
+  scanned_ += static_cast<size_t>(quote - begin);
+}
+
 // Takes the byte at scanned_; false if it may not be there.
 bool CsvRecordReader::Step(char c) {
   switch (state_) {
@@ -189,9 +203,14 @@ absl::Status CsvRecordReader::Scan() {
       }
     }
     const char c = buffer_[begin_ + scanned_];
-    if (c == '\n') ++lines_;
-    if (!Step(c)) return Error("text behind a quoted field; quotes within one are doubled");
-    if (++scanned_ > kMaxCsvRecordBytes) {
+    if (state_ == State::kQuoted && c != '"') {
+      SkipQuoted();
+    } else {
+      if (c == '\n') ++lines_;
+      if (!Step(c)) return Error("text behind a quoted field; quotes within one are doubled");
+      ++scanned_;
+    }
+    if (scanned_ > kMaxCsvRecordBytes) {
       return Error(absl::StrCat("a record of more than ", kMaxCsvRecordBytes, " bytes"));
     }
   }

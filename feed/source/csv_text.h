@@ -88,6 +88,7 @@ class CsvRecordReader {
   absl::StatusOr<bool> Fill();
   absl::StatusOr<bool> SkipToRecord();
   absl::Status Scan();
+  void SkipQuoted();
   bool Step(char c);
   void EndField(size_t end);
   void EndOfText();

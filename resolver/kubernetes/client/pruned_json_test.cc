@@ -86,7 +86,7 @@ TEST(PrunedJsonTest, AgreesWithParseJsonOnDamagedTexts) {
       std::string("{}[]\":,\\/-+.0123456789eEtrufalsn \n\xc3\xa9\x80\xff\x01") + '\0';
   std::mt19937 random(7);
   int accepted = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 5'000; ++i) {
     std::string text = whole;
     for (uint32_t edits = 1 + random() % 3; edits > 0; --edits) {
       const size_t place = random() % text.size();
@@ -113,7 +113,7 @@ TEST(PrunedJsonTest, AgreesWithParseJsonOnDamagedTexts) {
     ++accepted;
     ASSERT_EQ(*pruned, *plain) << text;
   }
-  EXPECT_GT(accepted, 500);
+  EXPECT_GT(accepted, 125);
 }
 
 }  // namespace
