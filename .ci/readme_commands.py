@@ -4,9 +4,9 @@
     .ci/readme_commands.py --xml FILE
 
 Each is a case of the JUnit file. A command that README.md gains fails here until COMMANDS says what to expect
-of it. What differs from the page: `-c opt` is left out, since it would compile everything once more; Bazel does
-not draw its progress; pictures go into a temporary folder; windows get a display of their own, and are closed.
-`./bazelw test //...` is not among them: it is what the rest of CI does.
+of it. What differs from the page: Bazel does not draw its progress; NAME is one benchmark; pictures go into a
+temporary folder; windows get a display of their own, and are closed. `./bazelw test //...` is not among them: it
+is what the rest of CI does.
 """
 
 import argparse
@@ -66,19 +66,19 @@ COMMANDS = {
     "./bazelw run //:millrace -- run -n 3 -- python3 examples/env_only/allreduce.py": has(
         r"^worker:0\| step 0: rank 0 of 3, sum 6$"
     ),
-    "./bazelw run -c opt //:dashboard": window,
+    "./bazelw run //:dashboard": window,
     "xvfb-run -a ./bazelw run //:dashboard -- --demo 200 --screenshot /tmp/out.png": picture,
-    "./bazelw build -c opt //:spark": has(r"^  bazel-bin/spark_connector/millrace-spark\.jar$"),
+    "./bazelw build //:spark": has(r"^  bazel-bin/spark_connector/millrace-spark\.jar$"),
     "./bazelw run //examples/digits:spark": accuracy,
-    "./bazelw run -c opt //testing/bench:NAME": has(r"^BENCH \S+ ours="),
+    "./bazelw run //testing/bench:NAME": has(r"^BENCH \S+ ours="),
     "./bazelw run //examples/hosts": accuracy,
 }
-WINDOW = "./bazelw run -c opt //:dashboard"
+WINDOW = "./bazelw run //:dashboard"
 
 
 def as_run(command, folder):
     """The command as it is run here."""
-    command = command.replace("-c opt ", "").replace("//testing/bench:NAME", "//testing/bench:next_batch")
+    command = command.replace("//testing/bench:NAME", "//testing/bench:next_batch")
     command = command.replace("/tmp/out.png", os.path.join(folder, "out.png"))
     return re.sub(r"\./bazelw (\w+)", rf"./bazelw \1 {FLAGS}", command, count=1)
 

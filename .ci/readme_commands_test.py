@@ -35,7 +35,7 @@ A jar (`./bazelw build //:jar`), a picture: `xvfb-run -a ./bazelw run //:w -- --
     def test_what_differs_from_the_page(self):
         self.assertEqual(
             readme_commands.as_run("xvfb-run -a ./bazelw run -c opt //:w -- --out /tmp/out.png", "/f"),
-            f"xvfb-run -a ./bazelw run {readme_commands.FLAGS} //:w -- --out /f/out.png",
+            f"xvfb-run -a ./bazelw run {readme_commands.FLAGS} -c opt //:w -- --out /f/out.png",
         )
 
     def test_each_command_of_the_readme_is_known(self):
