@@ -53,7 +53,9 @@ def _manifest(main=None):
 
 def compile_sources(args):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(args.output) or ".") as folder:
-        command = [_tool("javac"), "-J-Xmx256m", "-d", folder, "--release", args.release, "-encoding", "UTF-8"]
+        # It is over before code that is compiled twice pays.
+        command = [_tool("javac"), "-J-Xmx256m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"]
+        command += ["-d", folder, "--release", args.release, "-encoding", "UTF-8"]
         # "options": a JDK that will drop this release one day says so. "processing": no processors.
         # "classfile": jars of others have annotations whose classes are nowhere.
         command += ["-g", "-proc:none", "-implicit:none"]
