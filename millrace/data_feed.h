@@ -120,6 +120,11 @@ class DataFeed {
   // RESOURCE_EXHAUSTED if a text column of the joined batch would pass 2 GiB, INTERNAL if the
   // receiver has broken down.
   [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows);
+  // The same for programs that use few rows at a time, and keep what they have not used: a multiple
+  // of `rows` rows, at most `most_rows`, if so many lie in the received batch in hand. It never
+  // waits for more than `rows`. What it returned counts as used when the program asks again. With
+  // DataFeedOptions::equal a batch has `rows` rows.
+  [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows, int64_t most_rows);
 
   // True when no rows will come any more: EndFeed (TrainOptions::end_of_feed), shutdown or
   // Terminate, and everything received has been read. Not between Train calls. Seeing true

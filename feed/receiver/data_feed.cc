@@ -40,7 +40,11 @@ DataFeed::DataFeed(std::unique_ptr<internal::DataFeedImpl> impl) : impl_(std::mo
 
 DataFeed::~DataFeed() = default;
 
-absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) { return impl_->NextBatch(rows); }
+absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) { return impl_->NextBatch(rows, rows); }
+
+absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows, int64_t most_rows) {
+  return impl_->NextBatch(rows, most_rows);
+}
 
 bool DataFeed::ShouldStop() { return impl_->ShouldStop(); }
 
@@ -71,7 +75,7 @@ DataFeedImpl::~DataFeedImpl() { core_->CloseReader(queue_, mode_); }
 
 // The common case, a slice of the BATCH in hand, allocates nothing and takes only the reader's own
 // lock, for which there is no contention.
-absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
+absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows, int64_t most_rows) {
   if (rows < 1) {
     return absl::InvalidArgumentError(absl::StrCat("NextBatch needs at least 1 row, not ", rows));
   }
@@ -84,17 +88,19 @@ absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
   UseLast();
   if (!reader_.current.has_value()) return NextBatchSlow(rows);
   TakenRows& current = *reader_.current;
+  const int64_t room = std::min(most_rows, current.remaining());
+  const int64_t take = equal_ == nullptr && room >= rows ? room - room % rows : rows;
   const auto hand_out = [&] {
     reader_.mu.AssertHeld();
-    return HandOut(current.session, current.RowAfter(current.offset + rows));
+    return HandOut(current.session, current.RowAfter(current.offset + take));
   };
   if (current.remaining() < rows || !layout_schema_.has_value() ||
       layout_schema_->c_schema() != current.rows.schema().c_schema() ||
       !(equal_ == nullptr ? hand_out() : equal_->TakeStep(hand_out))) {
     return NextBatchSlow(rows);
   }
-  const int64_t offset = std::exchange(current.offset, current.offset + rows);
-  return MakeBatch(current.rows.Slice(offset, rows), layout_);
+  const int64_t offset = std::exchange(current.offset, current.offset + take);
+  return MakeBatch(current.rows.Slice(offset, take), layout_);
 }
 
 absl::StatusOr<Batch> DataFeedImpl::NextBatchSlow(int64_t rows) {

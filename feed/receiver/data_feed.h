@@ -40,7 +40,7 @@ class DataFeedImpl {
   DataFeedImpl& operator=(const DataFeedImpl&) = delete;
 
   // As DataFeed's.
-  [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows);
+  [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows, int64_t most_rows);
   [[nodiscard]] bool ShouldStop();
   [[nodiscard]] absl::Status BatchResults(const RecordBatch& results);
   [[nodiscard]] absl::Status Terminate();

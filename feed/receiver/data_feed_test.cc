@@ -61,6 +61,21 @@ TEST_F(DataFeedTest, TheBatchWithoutRowsHasItsColumns) {
   EXPECT_EQ(batch->column<int64_t>("id").size(), 0u);
 }
 
+TEST_F(DataFeedTest, MoreRowsThanAskedForAreTakenOnlyOfTheBatchInHand) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1), b = Open(2, FeedMode::kTrain, 1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 12, 10), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2, 6)), ElementsAre(0, 1));
+  EXPECT_THAT(Values(*feed->NextBatch(2, 5)), ElementsAre(2, 3, 4, 5)) << "a multiple of two";
+  EXPECT_EQ(a->used_row.load(), 2) << "what is in hand may not be used yet";
+  EXPECT_THAT(Values(*feed->NextBatch(4, 100)), ElementsAre(6, 7, 8, 9));
+  EXPECT_EQ(a->used_row.load(), 6);
+  ASSERT_THAT(core_->AddRows(b, {.rows = Rows(70, 2), .bytes = 10}), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(4, 100)), ElementsAre(10, 11, 70, 71));
+  EXPECT_THAT(feed->NextBatch(0, 5), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(DataFeedTest, EndFeedWakesAWaitingNextBatchWithoutRows) {
   auto feed = GetFeed();
   EXPECT_FALSE(feed->ShouldStop());

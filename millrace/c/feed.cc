@@ -69,8 +69,8 @@ absl::Status Open(millrace_node* node, const millrace_feed_options* given, millr
   return absl::OkStatus();
 }
 
-absl::Status Next(millrace_feed* feed, int64_t rows, millrace_batch** batch) {
-  MILLRACE_ASSIGN_OR_RETURN(Batch next, feed->rows->NextBatch(rows));
+absl::Status Next(millrace_feed* feed, int64_t rows, int64_t most_rows, millrace_batch** batch) {
+  MILLRACE_ASSIGN_OR_RETURN(Batch next, feed->rows->NextBatch(rows, most_rows));
   *batch = next.empty() ? nullptr : new millrace_batch(std::move(next));
   return absl::OkStatus();
 }
@@ -183,7 +183,15 @@ int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** b
   if (feed == nullptr || batch == nullptr) {
     return ReportStatus(NullArgument("millrace_feed_next", "feed or batch"), error);
   }
-  return ReportStatus(millrace::Next(feed, rows, batch), error);
+  return ReportStatus(millrace::Next(feed, rows, rows, batch), error);
+}
+
+int32_t millrace_feed_next_up_to(millrace_feed* feed, int64_t rows, int64_t most_rows,
+                                 millrace_batch** batch, millrace_error* error) {
+  if (feed == nullptr || batch == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_next_up_to", "feed or batch"), error);
+  }
+  return ReportStatus(millrace::Next(feed, rows, most_rows, batch), error);
 }
 
 int32_t millrace_feed_stream(millrace_feed* feed, int64_t rows, struct ArrowArrayStream* out,

@@ -306,6 +306,11 @@ MILLRACE_API void millrace_feed_close(millrace_feed* feed);
 // again goes on once all nodes are there.
 MILLRACE_API int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** batch,
                                         millrace_error* error);
+// The same for programs that use few rows at a time, and keep what they have not used: a multiple
+// of `rows` rows, at most `most_rows`, if so many have been received. Never waits for more than
+// `rows`. What it brought counts as used when the program asks again.
+MILLRACE_API int32_t millrace_feed_next_up_to(millrace_feed* feed, int64_t rows, int64_t most_rows,
+                                              millrace_batch** batch, millrace_error* error);
 // The batches that millrace_feed_next() would bring, as a stream, which the caller releases; it may
 // outlive the feed. Blocks until the first is there, since a stream says its schema first; the
 // schema has no columns if the feed ends before that. Asking the stream for a batch is asking the
