@@ -125,7 +125,7 @@ def _stands(name, text):
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-# How tests are defined in C++, Java, Spark's checks and Python, and suites of them in the first two.
+# How tests are defined in C++, Java, Spark's checks, Python and PySpark's checks, and suites of them in the first two.
 _DEFINITIONS = (
     r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*{}\)",
     r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*{}(?:Test)?,",
@@ -133,6 +133,7 @@ _DEFINITIONS = (
     r"^(?:public )?(?:final )?class {}\b",
     r"^\s*check\(\s*\"{}\"",
     r"^\s*def {}\(self",
+    r"^def {}\(spark, \w+\):",
 )
 
 

@@ -56,9 +56,10 @@ def _timestamps(form: str, values: List[int]) -> List[Any]:
 def _texts(form: str, array: ArrowArray, first: int, count: int) -> List[Any]:
     kind = ctypes.c_int64 if form in "UZ" else ctypes.c_int32
     offsets = _numbers(kind, array.buffers[1], first, count + 1)
-    data = array.buffers[2]
-    parts = [ctypes.string_at(data + a, b - a) if b > a else b"" for a, b in zip(offsets, offsets[1:])]
-    return [part.decode() for part in parts] if form in "uU" else list(parts)
+    begin, size = offsets[0], offsets[-1] - offsets[0]
+    data = ctypes.string_at(array.buffers[2] + begin, size) if size else b""
+    parts = [data[a - begin : b - begin] for a, b in zip(offsets, offsets[1:])]
+    return [part.decode() for part in parts] if form in "uU" else parts
 
 
 def _lists(form: str, schema: ArrowSchema, array: ArrowArray, first: int, count: int) -> List[Any]:

@@ -138,7 +138,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_report_metric": (None, [c_void_p, c_char_p, c_int64, c_double]),
     "millrace_feed_open": ("c", [c_void_p, POINTER(FeedOptions), POINTER(c_void_p)]),
     "millrace_feed_close": (None, [c_void_p]),
-    "millrace_feed_next": ("c", [c_void_p, c_int64, POINTER(c_void_p)]),
+    "millrace_feed_next_up_to": ("c", [c_void_p, c_int64, c_int64, POINTER(c_void_p)]),
     "millrace_feed_stream": ("c", [c_void_p, c_int64, c_void_p]),
     "millrace_feed_should_stop": (c_int32, [c_void_p]),
     "millrace_feed_results": ("c", [c_void_p, c_void_p, c_void_p]),

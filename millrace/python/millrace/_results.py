@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array as arrays
 import ctypes
+import itertools
 from ctypes import byref, c_int64
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -158,9 +159,8 @@ class Builder:
 
     def _add_texts(self, name: str, values: Sequence[Any], binary: bool, valid: Optional[bytes]) -> None:
         parts = [b"" if value is None else value if binary else value.encode() for value in values]
-        offsets = (c_int64 * (len(parts) + 1))()
-        for i, part in enumerate(parts):
-            offsets[i + 1] = offsets[i] + len(part)
+        ends = arrays.array("q", itertools.accumulate(map(len, parts), initial=0))
+        offsets = (c_int64 * len(ends)).from_buffer(ends)
         call(
             "millrace_builder_add_strings", self._builder.pointer, name.encode(), b"".join(parts), offsets, len(parts),
             int(binary), valid,

@@ -7,7 +7,7 @@ import functools
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from millrace import _arrow, _capsule, _library
+from millrace import _arrow, _capsule, _library, _pickles
 from millrace._library import ArrowArray, ArrowSchema, Memory, Tensor, call, library
 from millrace.error import InvalidArgumentError
 
@@ -241,6 +241,20 @@ class Batch(Mapping[str, Column]):
 
     def __arrow_c_array__(self, requested_schema: Optional[object] = None) -> Tuple[object, object]:
         return _capsule.arrow_capsules(self._export)
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether the rows are elements of an RDD of Python objects."""
+        return list(self._names) == [_pickles.COLUMN]
+
+    def objects(self) -> List[Any]:
+        """The elements of an RDD of Python objects: one for each row. Raises InvalidArgumentError for other rows."""
+        if not self.has_objects:
+            raise InvalidArgumentError(
+                "INVALID_ARGUMENT",
+                f"these rows are no Python objects but columns: {', '.join(self._names)}; read them by name",
+            )
+        return _pickles.loads(self[_pickles.COLUMN].to_pylist())
 
     def to_pydict(self) -> Dict[str, List[Any]]:
         """A list for each column, copied."""

@@ -5,7 +5,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 import html
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+    overload,
+)
 
 from millrace import _defaults
 from millrace.options import InputMode, NodeProgram, Program
@@ -107,7 +120,7 @@ class Cluster(abc.ABC):
     def run(
         cls,
         spark: _Spark,
-        program: NodeProgram,
+        program: Union[NodeProgram, Callable[[Any], object]],
         num_executors: int = 1,
         **options: Unpack[SparkOptions],
     ) -> SparkCluster: ...
@@ -120,9 +133,10 @@ class Cluster(abc.ABC):
             Cluster.run(program, agents=Agents(...), **options)        on agents that a resolver names
             Cluster.run(spark, program, num_executors=1, **options)    on the executors of a Spark application
 
-        program: a NodeProgram; or, but on Spark, a script of Python ("train.py", with the option `args`), an
-        executable, or a function of one node that a file has at its top level. Agents must have these at the same
-        path, and by default there are as many nodes as the resolver names. The options are those of
+        program: a NodeProgram; or, on Spark, any function of one node, which travels as the functions of Spark's own
+        do; or, elsewhere, a script of Python ("train.py", with the option `args`), an executable, or a function of one
+        node that a file has at its top level. Agents must have these at the same path, and by default there are as
+        many nodes as the resolver names. The options are those of
         millrace.ClusterOptions, and of LocalOptions or SparkOptions; names and groups are those of C++ and Java.
         """
         if "spark" in options or (args and _is_of_spark(args[0])):

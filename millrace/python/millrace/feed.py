@@ -5,9 +5,22 @@ from __future__ import annotations
 import ctypes
 import json
 from ctypes import byref, c_char_p, c_void_p
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Literal,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
-from millrace import _capsule, _library, _results
+from millrace import _capsule, _library, _pickles, _results
 from millrace._arguments import text, whole
 from millrace._library import FeedOptions, Handle, call, library
 from millrace.batch import Batch
@@ -90,12 +103,18 @@ class Feed(Iterator[Batch]):
             raise StopIteration
         return batch
 
-    def next(self, rows: int) -> Optional[Batch]:
+    def next(self, rows: int, most: Optional[int] = None) -> Optional[Batch]:
         """The next `rows` rows; fewer at the end of a Train call, or of a partition in inference, whose results are
-        due before more is asked for. None at the end. With `equal` it has to be as many as the feed was opened for."""
+        due before more is asked for. None at the end. With `equal` it has to be as many as the feed was opened for.
+
+        most: for programs that use few rows at a time, and keep what they have not used: a multiple of `rows` rows, up
+        to so many, if they have been received. It never waits for more than `rows`."""
         batch = c_void_p()
+        least = whole("rows", rows)
         with self._handle as pointer:
-            call("millrace_feed_next", pointer, whole("rows", rows), byref(batch))
+            call(
+                "millrace_feed_next_up_to", pointer, least, least if most is None else whole("most", most), byref(batch)
+            )
         return Batch(batch.value) if batch.value else None
 
     def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object:
@@ -147,13 +166,23 @@ class Feed(Iterator[Batch]):
         for more results than rows, InvalidArgumentError for columns of several lengths, or of other types
         than those of the results before.
         """
+        self._refuse_training()
+        for schema, array in _results.structs_of(results):
+            with self._handle as pointer:
+                call("millrace_feed_results", pointer, byref(schema), byref(array))
+
+    def object_results(self, objects: Iterable[Any]) -> None:
+        """The same for an RDD of Python objects, whose results are any Python objects that can be pickled."""
+        self._refuse_training()
+        pickled = _pickles.dumps(objects)
+        if pickled:
+            self.results({_pickles.COLUMN: pickled})
+
+    def _refuse_training(self) -> None:
         if self.mode != "inference":
             raise FailedPreconditionError(
                 "FAILED_PRECONDITION", 'this feed trains; results go to one that is opened with mode="inference"'
             )
-        for schema, array in _results.structs_of(results):
-            with self._handle as pointer:
-                call("millrace_feed_results", pointer, byref(schema), byref(array))
 
     def terminate(self) -> None:
         """The program wants no more rows; what it was given counts as used. Raises FailedPreconditionError if

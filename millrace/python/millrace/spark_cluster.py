@@ -1,13 +1,16 @@
 """A cluster of node programs on the executors of a Spark application.
 
-No Python runs on the executors and no rows pass through Python: this calls the connector's jar over py4j.
+This calls the connector's jar over py4j: the rows of DataFrames never pass through Python. Elements of Python's RDDs
+are pickled one by one, by the worker that makes them, and unpickled by the node.
 """
 
 from __future__ import annotations
 
 import logging
 import pathlib
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union, overload
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union, overload
 
 from millrace import _defaults, _jvm
 from millrace._arguments import count
@@ -17,7 +20,7 @@ from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
 from millrace.options import InputMode, NodeProgram, spark_options
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
     from pyspark.streaming import DStream, StreamingContext
@@ -59,7 +62,7 @@ class SparkCluster(Cluster):
     @overload
     def train(
         self,
-        data: DataFrame,
+        data: Union[DataFrame, RDD[Any]],
         num_epochs: int = _defaults.NUM_EPOCHS,
         feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
         queue: str = _defaults.QUEUE,
@@ -86,7 +89,9 @@ class SparkCluster(Cluster):
     ) -> Optional[TrainResult]:
         """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
 
-        end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+        data: a DataFrame, whose columns batches have; or an RDD of any Python objects, one in each row, which nodes in
+        Python read by Batch.objects(). end_of_feed: the queue ends with this call; the programs may serve inference on
+        it then.
 
         Of a DStream, whose elements are Rows, dicts or tuples, every batch is fed as it comes; returns None
         at once. A batch that cannot be fed is the stream's error, unless the programs have ended: then it goes
@@ -105,8 +110,11 @@ class SparkCluster(Cluster):
             endOfFeed=end_of_feed,
         )
         with translated():
-            frame = _java_frame(data)
-            result = _jvm.interruptible_call(self._spark, lambda: self._java.train(frame, options))
+            if _is_rdd(data):
+                feed, java = self._java.trainPickled, _java_pickles(data)
+            else:
+                feed, java = self._java.train, _java_frame(data)
+            result = _jvm.interruptible_call(self._spark, lambda: feed(java, options))
         return TrainResult(
             result.rows(),
             result.rowsRefed(),
@@ -164,26 +172,64 @@ class SparkCluster(Cluster):
 
         return feed_batch
 
+    @overload
     def inference(
         self,
         data: DataFrame,
         result_schema: Union[StructType, str],
         feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
         queue: str = _defaults.QUEUE,
-    ) -> DataFrame:
+    ) -> DataFrame: ...
+
+    @overload
+    def inference(
+        self,
+        data: RDD[Any],
+        result_schema: None = None,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+    ) -> RDD[Any]: ...
+
+    def inference(
+        self,
+        data: Any,
+        result_schema: Union[StructType, str, None] = None,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+    ) -> Any:
         """The results of nodes for every row, one for each, in order; lazy: each action feeds the rows.
 
-        result_schema: a StructType, or its DDL: "id bigint, prediction bigint".
+        result_schema: of a DataFrame's results: a StructType, or its DDL: "id bigint, prediction bigint". Results of an
+        RDD of Python objects are Python objects (Feed.object_results), and have none.
         """
+        options = self._options("InferenceOptions", feedTimeout=self._duration(feed_timeout), queue=queue)
+        if _is_rdd(data):
+            return self._inference_of_objects(data, result_schema, options)
+        java_frame = _java_frame(data)
+        if result_schema is None:
+            raise InvalidArgumentError(
+                "INVALID_ARGUMENT", 'inference on a DataFrame needs the columns of the results: "id bigint, y double"'
+            )
         jvm = self._spark._sc._jvm
         if isinstance(result_schema, str):
             schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(result_schema)
         else:
             schema = jvm.org.apache.spark.sql.types.DataType.fromJson(result_schema.json())
-        options = self._options("InferenceOptions", feedTimeout=self._duration(feed_timeout), queue=queue)
         with translated():
-            java = self._java.inference(_java_frame(data), schema, options)
+            java = self._java.inference(java_frame, schema, options)
         return type(data)(java, self._spark)
+
+    def _inference_of_objects(self, data: RDD[Any], result_schema: object, options: Any) -> RDD[Any]:
+        from pyspark import RDD
+        from pyspark.serializers import CPickleSerializer
+
+        if result_schema is not None:
+            raise InvalidArgumentError(
+                "INVALID_ARGUMENT", "the results of an RDD are Python objects: they have no result_schema"
+            )
+        with translated():
+            java = self._java.inferencePickled(_java_pickles(data), options)
+        return RDD(java, self.spark_context, CPickleSerializer())
 
     def end_feed(self, queue: str = _defaults.QUEUE) -> None:
         with translated():
@@ -286,10 +332,23 @@ def _java_frame(data: Any) -> Any:
     if java is None:
         raise InvalidArgumentError(
             "INVALID_ARGUMENT",
-            f"a {type(data).__name__} cannot be fed: RDDs of Python objects are pickles to the JVM; make a "
-            "DataFrame of it, spark.createDataFrame(rdd)",
+            f"a {type(data).__name__} cannot be fed on Spark: make a DataFrame or an RDD of it",
         )
     return java
+
+
+def _is_rdd(data: Any) -> bool:
+    from pyspark import RDD
+
+    return isinstance(data, RDD)
+
+
+def _java_pickles(data: RDD[Any]) -> Any:
+    """A JavaRDD of byte arrays: the elements, each pickled by itself. (PySpark's own RDDs have them in batches, whose
+    elements may refer to each other, so that the ledger could neither count nor divide them.)"""
+    from pyspark.serializers import CPickleSerializer
+
+    return data._reserialize(CPickleSerializer())._jrdd
 
 
 def _session_of(spark: Any) -> Any:
@@ -304,17 +363,39 @@ def _session_of(spark: Any) -> Any:
     return spark
 
 
+def _function_program(
+    session: SparkSession, function: Callable[[Any], object], env: Mapping[str, str]
+) -> Tuple[NodeProgram, Any]:
+    """What runs a function, and that program in Java with the function, which is pickled as those of Spark's tasks."""
+    from pyspark.serializers import CloudPickleSerializer
+
+    context = session._sc
+    # As PySpark's own workers have it; where modules are is added to what an executor has.
+    environment = {**context.environment, **env}
+    path = environment.pop("PYTHONPATH", "")
+    program = NodeProgram.path(context.pythonExec, "-u", "-m", "millrace._spark_function", env=environment)
+    gateway = context._gateway
+    pickled = pickle.dumps((sys.version_info[:2], CloudPickleSerializer().dumps(function)))
+    java_function = gateway.jvm.io.millrace.spark.internal.cluster.PythonFunction(
+        pickled, path, list(context._python_includes)
+    )
+    return program, _jvm.program(gateway, program, {}).withFunction(java_function)
+
+
 def start_on_spark(
-    spark: Union[SparkSession, SparkContext], program: NodeProgram, num_executors: int = 1, **options: Any
+    spark: Union[SparkSession, SparkContext],
+    program: Union[NodeProgram, Callable[[Any], object]],
+    num_executors: int = 1,
+    **options: Any,
 ) -> SparkCluster:
     """Cluster.run(spark, program, ...)."""
     given = spark_options(options)
     num_executors = count("num_executors", num_executors)
-    if not isinstance(program, NodeProgram):
+    if not isinstance(program, NodeProgram) and not callable(program):
         raise InvalidArgumentError(
             "INVALID_ARGUMENT",
             f"{program!r} is no program for Spark's executors: give NodeProgram.file(path), which is sent to them, "
-            "or NodeProgram.path(path) for what they have",
+            "NodeProgram.path(path) for what they have, or a function of one node",
         )
     session = _session_of(spark)
     gateway = session._sc._gateway
@@ -322,5 +403,9 @@ def start_on_spark(
     env = given.pop("env", {})
     with translated():
         made_of = _jvm.cluster_options(gateway, num_executors, given)
-        java = java_class.run(session._sc._jsc, _jvm.program(gateway, program, env), made_of)
+        if isinstance(program, NodeProgram):
+            java_program = _jvm.program(gateway, program, env)
+        else:
+            program, java_program = _function_program(session, program, env)
+        java = java_class.run(session._sc._jsc, java_program, made_of)
     return SparkCluster(session, java, program)

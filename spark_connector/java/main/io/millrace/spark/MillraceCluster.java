@@ -145,6 +145,14 @@ public final class MillraceCluster implements AutoCloseable {
   }
 
   /**
+   * As {@link #train(Dataset, TrainOptions)}, for the elements of PySpark's RDDs: each is pickled by itself, in a row
+   * of its own.
+   */
+  public TrainResult trainPickled(JavaRDD<byte[]> data, TrainOptions options) {
+    return train(data, Encoders.ofPickles(), options);
+  }
+
+  /**
    * Feeds every batch of a stream as it comes; returns at once. A batch that cannot be fed is the stream's
    * error, unless {@link #programsHaveEnded}: then it goes nowhere. The shutdown that takes the streaming context
    * waits for the end of the stream.
@@ -321,6 +329,15 @@ public final class MillraceCluster implements AutoCloseable {
   public <T> JavaRDD<Row> inference(JavaRDD<T> data, StructType resultSchema, InferenceOptions options) {
     checkFeed(options.queue(), "inference");
     return inferenceFeeds.results(data, resultSchema, partitions -> inferencePlan(options, partitions));
+  }
+
+  /**
+   * As {@link #inference(Dataset, StructType, InferenceOptions)}, for the elements of PySpark's RDDs, and with results
+   * that Python's nodes have pickled, each by itself.
+   */
+  public JavaRDD<byte[]> inferencePickled(JavaRDD<byte[]> data, InferenceOptions options) {
+    checkFeed(options.queue(), "inference");
+    return inferenceFeeds.pickledResults(data, partitions -> inferencePlan(options, partitions));
   }
 
   /** Before the first action on what {@link #inference} has returned. */

@@ -74,14 +74,20 @@ final class ControlChild {
     this.listener = listener;
   }
 
+  /** As {@link #start(String, String, Map, Listener)}, in this JVM's environment. */
+  static ControlChild start(String name, String mode, Listener listener) {
+    return start(name, mode, Collections.<String, String>emptyMap(), listener);
+  }
+
   /**
    * Starts {@code millrace-agent MODE --parent=stdin} and waits until it speaks.
    *
    * @param name for logs and errors: "coordinator", "agent of worker:1"
+   * @param environment besides this JVM's
    * @throws MillraceException NOT_FOUND or PERMISSION_DENIED if the program cannot be run, UNAVAILABLE if it
    *     does not speak
    */
-  static ControlChild start(String name, String mode, Listener listener) {
+  static ControlChild start(String name, String mode, Map<String, String> environment, Listener listener) {
     String program = AgentProgram.path();
     ProcessBuilder builder = new ProcessBuilder(program, mode, "--parent=stdin");
     if (inDriver) {
@@ -89,6 +95,7 @@ final class ControlChild {
     }
     // What a task may write to is java.io.tmpdir; Spark removes it with the executor.
     builder.environment().put("TMPDIR", System.getProperty("java.io.tmpdir"));
+    builder.environment().putAll(environment);
     Process process;
     try {
       process = builder.start();

@@ -214,8 +214,8 @@ public final class CoordinatorProcess implements AutoCloseable {
   }
 
   /** Starts the agent of a node as a child of the driver's JVM, whose death is told. */
-  public NodeAgent startAgent(int executorId, Params params) {
-    NodeAgent agent = NodeAgent.start(address, executorId, params, this::onAgentExit);
+  public NodeAgent startAgent(int executorId, Params params, PythonFunction function) {
+    NodeAgent agent = NodeAgent.start(address, executorId, params, function, this::onAgentExit);
     if (!agent.child().isAlive()) { // before it could be told
       onAgentExit(agent);
     }

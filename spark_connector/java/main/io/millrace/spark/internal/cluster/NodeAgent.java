@@ -4,6 +4,8 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
+import java.nio.file.Path;
+import java.util.Collections;
 import java.util.Locale;
 import java.util.function.Consumer;
 
@@ -33,6 +35,8 @@ public final class NodeAgent {
 
   private final int executorId;
   private final Params params;
+  private final PythonFunction function;
+  private final Path functionFile;
   private final ControlChild child;
   private final Consumer<NodeAgent> onExit;
   // Guarded by this.
@@ -53,12 +57,17 @@ public final class NodeAgent {
    * #awaitRunning} and {@link #awaitEnd}.
    *
    * @param params of "start", without the coordinator
+   * @param function that the node runs; null if its program is enough
    * @param onExit called when the agent is gone, before {@link #awaitEnd} returns, on a thread of its own; must
    *     not block
    */
   public static NodeAgent start(
-      CoordinatorAddress coordinator, int executorId, Params params, Consumer<NodeAgent> onExit) {
-    NodeAgent agent = new NodeAgent(executorId, params, onExit);
+      CoordinatorAddress coordinator,
+      int executorId,
+      Params params,
+      PythonFunction function,
+      Consumer<NodeAgent> onExit) {
+    NodeAgent agent = new NodeAgent(executorId, params, function, onExit);
     try {
       JsonObject started =
           agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
@@ -75,25 +84,36 @@ public final class NodeAgent {
     }
   }
 
-  private NodeAgent(int executorId, Params params, Consumer<NodeAgent> onExit) {
+  private NodeAgent(int executorId, Params params, PythonFunction function, Consumer<NodeAgent> onExit) {
     this.executorId = executorId;
     this.params = params;
+    this.function = function;
     this.onExit = onExit;
-    child =
-        ControlChild.start(
-            "agent of node " + executorId,
-            "agent",
-            new ControlChild.Listener() {
-              @Override
-              public void onEvent(String event, JsonObject members) throws BadInputException {
-                NodeAgent.this.onEvent(event, members);
-              }
+    functionFile = function == null ? null : function.write();
+    try {
+      child = startChild();
+    } catch (RuntimeException e) {
+      deleteFunction();
+      throw e;
+    }
+  }
 
-              @Override
-              public void onExit(int exitCode) {
-                onAgentExit(exitCode);
-              }
-            });
+  private ControlChild startChild() {
+    return ControlChild.start(
+        "agent of node " + executorId,
+        "agent",
+        function == null ? Collections.<String, String>emptyMap() : function.environment(functionFile),
+        new ControlChild.Listener() {
+          @Override
+          public void onEvent(String event, JsonObject members) throws BadInputException {
+            NodeAgent.this.onEvent(event, members);
+          }
+
+          @Override
+          public void onExit(int exitCode) {
+            onAgentExit(exitCode);
+          }
+        });
   }
 
   private synchronized void onEvent(String event, JsonObject members) throws BadInputException {
@@ -116,10 +136,17 @@ public final class NodeAgent {
     notifyAll();
   }
 
+  private void deleteFunction() {
+    if (functionFile != null) {
+      PythonFunction.delete(functionFile);
+    }
+  }
+
   private void onAgentExit(int code) {
     synchronized (this) {
       exitCode = code;
     }
+    deleteFunction();
     onExit.accept(this); // first: who waits for the end may count on it
     synchronized (this) {
       ended = true;
@@ -139,6 +166,11 @@ public final class NodeAgent {
   /** With what it was started. */
   Params params() {
     return params;
+  }
+
+  /** Null if there is none. */
+  PythonFunction function() {
+    return function;
   }
 
   /** "worker:1"; "" before it is known. */

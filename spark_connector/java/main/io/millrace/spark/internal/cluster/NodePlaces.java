@@ -78,11 +78,13 @@ public final class NodePlaces {
   /**
    * Starts the agent of a node whose place was claimed. When it has ended, the place is free again, unless another
    * agent is started there ({@link #succeed}).
+   *
+   * @param function that the node runs; null if its program is enough
    */
-  public NodeAgent startAgent(int executorId, Params params) {
+  public NodeAgent startAgent(int executorId, Params params, PythonFunction function) {
     NodeAgent agent;
     try {
-      agent = NodeAgent.start(coordinator, executorId, params, this::onAgentExit);
+      agent = NodeAgent.start(coordinator, executorId, params, function, this::onAgentExit);
     } catch (RuntimeException e) {
       unclaim(executorId);
       throw e;
@@ -153,7 +155,7 @@ public final class NodePlaces {
   private NodeAgent startAnother(NodeAgent dead) {
     try {
       LOG.info("the agent of node {} is started again", dead.executorId());
-      return startAgent(dead.executorId(), dead.params());
+      return startAgent(dead.executorId(), dead.params(), dead.function());
     } catch (MillraceException e) {
       LOG.warn("node {}: no agent could be started here again: {}", dead.executorId(), e.getMessage());
       return null; // the driver asks Spark for a place

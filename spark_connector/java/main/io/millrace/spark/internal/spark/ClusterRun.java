@@ -46,6 +46,7 @@ public final class ClusterRun {
   private static final long LATE_EXECUTORS_NANOS = TimeUnit.SECONDS.toNanos(30);
 
   private final JavaSparkContext spark;
+  private final NodeProgram program;
   private final ClusterOptions options;
   private final String defaultFs;
   private final CoordinatorProcess coordinator;
@@ -79,6 +80,7 @@ public final class ClusterRun {
 
   private ClusterRun(JavaSparkContext spark, NodeProgram program, ClusterOptions options) {
     this.spark = spark;
+    this.program = program;
     this.options = options;
     String fs = options.node().defaultFs();
     this.defaultFs = fs == null || fs.isEmpty() ? hadoopFs(spark) : fs;
@@ -104,7 +106,8 @@ public final class ClusterRun {
             OptionChecks.orZero(options.node().gpusPerNode()),
             options.inputMode() == InputMode.FEED,
             options.node().workingDir(),
-            options.node().portRange());
+            options.node().portRange(),
+            program.function());
     try {
       stage =
           new NodeStage(
@@ -276,7 +279,7 @@ public final class ClusterRun {
     Params params =
         Params.of("working_dir", options.node().workingDir()).and("port_range", options.node().portRange());
     synchronized (driverNodes) {
-      driverNodes.add(coordinator.startAgent(slot.executorId, params));
+      driverNodes.add(coordinator.startAgent(slot.executorId, params, program.function()));
     }
   }
 

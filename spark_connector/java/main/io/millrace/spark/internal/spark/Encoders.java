@@ -4,6 +4,7 @@ import io.millrace.spark.internal.rows.ColumnEncoder;
 import io.millrace.spark.internal.rows.ColumnSlice;
 import io.millrace.spark.internal.rows.InternalRowEncoder;
 import io.millrace.spark.internal.rows.ObjectRowEncoder;
+import io.millrace.spark.internal.rows.Pickles;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 
@@ -24,5 +25,10 @@ public final class Encoders {
   /** Of an RDD's elements; the columns are those of the first. */
   public static <T> EncoderFactory<T> ofObjects() {
     return pool -> new ObjectRowEncoder<>(null, pool);
+  }
+
+  /** Of Python objects, each pickled by itself. */
+  public static EncoderFactory<byte[]> ofPickles() {
+    return pool -> new ObjectRowEncoder<>(Pickles.SCHEMA, pool);
   }
 }

@@ -5,6 +5,7 @@ import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.rows.ColumnSlice;
 import io.millrace.spark.internal.rows.ColumnSlices;
 import io.millrace.spark.internal.rows.DataFrames;
+import io.millrace.spark.internal.rows.Pickles;
 import java.util.ArrayDeque;
 import java.util.function.IntFunction;
 import java.util.function.Supplier;
@@ -72,6 +73,20 @@ public final class InferenceFeeds {
                 () -> internalRows(Source.of(data), resultSchema, plans)),
         () -> deferred(spark.sparkContext(), Row.class, () -> rows(Source.of(data), resultSchema, plans)),
         resultSchema);
+  }
+
+  /** Python objects of Python objects, lazily, all of them pickled each by itself. */
+  public JavaRDD<byte[]> pickledResults(JavaRDD<byte[]> data, IntFunction<FeedPlan> plans) {
+    Source<byte[]> source = new Source<>(data, Encoders.ofPickles());
+    return deferred(
+        data.context(),
+        byte[].class,
+        () ->
+            results(
+                source,
+                Pickles.SCHEMA,
+                plans,
+                (reader, result) -> Pickles.of(reader, result.schema(), result.columns(), result.rows())));
   }
 
   /** What Spark has of a DataFrame or an RDD, and what makes batches of it. */

@@ -1,7 +1,10 @@
 package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.NodeAgent;
 import io.millrace.spark.internal.cluster.Params;
+import io.millrace.spark.internal.cluster.PythonFunction;
 import java.io.Serializable;
 import java.util.Arrays;
 import java.util.Collections;
@@ -21,6 +24,7 @@ public final class NodePlan implements Serializable {
   final boolean freesFedSlots;
   final String workingDir;
   final String portRange;
+  private final PythonFunction function;
 
   /**
    * A plan.
@@ -29,6 +33,7 @@ public final class NodePlan implements Serializable {
    * @param freesFedSlots whether the tasks of chief, master and workers end once their nodes run
    * @param workingDir null for the executor's own
    * @param portRange null for any
+   * @param function of Python that nodes run; null if their program is enough
    */
   public NodePlan(
       String clusterId,
@@ -37,7 +42,8 @@ public final class NodePlan implements Serializable {
       int gpusPerNode,
       boolean freesFedSlots,
       String workingDir,
-      String portRange) {
+      String portRange,
+      PythonFunction function) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
     this.nodesPerExecutor = nodesPerExecutor;
@@ -45,19 +51,25 @@ public final class NodePlan implements Serializable {
     this.freesFedSlots = freesFedSlots;
     this.workingDir = workingDir;
     this.portRange = portRange;
+    this.function = function;
   }
 
   /** The same plan for executors that may have so many nodes. */
   NodePlan withNodesPerExecutor(int nodes) {
-    return new NodePlan(clusterId, coordinator, nodes, gpusPerNode, freesFedSlots, workingDir, portRange);
+    return new NodePlan(
+        clusterId, coordinator, nodes, gpusPerNode, freesFedSlots, workingDir, portRange, function);
   }
 
   /**
-   * With what the agent of a node is started.
+   * Starts the agent of a node whose place was claimed.
    *
    * @param task which starts it: the GPUs that Spark gives it are the node's
    */
-  Params agentParams(NodeSlot slot, TaskContext task) {
+  NodeAgent startAgent(ExecutorSite site, NodeSlot slot, TaskContext task) {
+    return site.places().startAgent(slot.executorId, agentParams(slot, task), function);
+  }
+
+  private Params agentParams(NodeSlot slot, TaskContext task) {
     Params params = Params.of("working_dir", workingDir).and("port_range", portRange);
     List<String> gpus = gpusOf(task);
     if (!gpus.isEmpty() && !slot.isPs()) {

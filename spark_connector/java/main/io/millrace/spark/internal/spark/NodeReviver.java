@@ -60,7 +60,7 @@ final class NodeReviver implements Serializable {
         LOG.info("{} is started again by a task that waits for it", slot.node);
         // Should this agent not be taken, another try comes as late again.
         site.places().lostForMillis(slot.executorId, false);
-        site.places().startAgent(slot.executorId, plan.agentParams(slot, task));
+        plan.startAgent(site, slot, task);
         return;
       }
     }

@@ -95,7 +95,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
         }
         return null;
       }
-      NodeAgent agent = site.places().startAgent(slot.executorId, plan.agentParams(slot, TaskContext.get()));
+      NodeAgent agent = plan.startAgent(site, slot, TaskContext.get());
       boolean running = false;
       boolean keep = false;
       try {

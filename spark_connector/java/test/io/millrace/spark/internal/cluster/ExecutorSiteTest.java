@@ -44,7 +44,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
         fake("'agent start') " + FakeAgent.ANSWER + "; " + FakeAgent.RUNNING + ";; 'agent report') exit 0;;");
     ExecutorSite site = site();
     assertTrue(site.places().claim(0, 1));
-    assertTrue(site.places().startAgent(0, new Params()).awaitRunning());
+    assertTrue(site.places().startAgent(0, new Params(), null).awaitRunning());
     site.ledger().follow(broken(), report());
     Eventually.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
     site.leave();
@@ -90,7 +90,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
                 + "kill -9 $$;;");
     ExecutorSite site = site();
     assertTrue(site.places().claim(7, 1));
-    site.places().startAgent(7, new Params()).awaitEnd();
+    site.places().startAgent(7, new Params(), null).awaitEnd();
     Eventually.await("its death", () -> fake.log().contains("\"agent_gone\""));
     assertTrue(fake.log(), fake.log().contains("{\"executor_id\":7,\"agent_id\":\"a7\",\"signal\":9}"));
     Eventually.await("its place", () -> site.places().claim(7, 1));
@@ -104,7 +104,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     FakeAgent fake = fake(FakeAgent.killedOnce(""));
     ExecutorSite site = site();
     assertTrue(site.places().claim(7, 1));
-    NodeAgent first = site.places().startAgent(7, Params.of("working_dir", "/somewhere"));
+    NodeAgent first = site.places().startAgent(7, Params.of("working_dir", "/somewhere"), null);
     first.awaitEnd();
     NodeAgent second = first.awaitSuccessor();
     assertTrue(second.awaitRunning());
@@ -139,7 +139,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
             + "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INTERNAL\\\",\\\"message\\\":\\\"no\\\"}}\";;");
     ExecutorSite site = site();
     assertTrue(site.places().claim(7, 1));
-    assertThrows(MillraceException.class, () -> site.places().startAgent(7, new Params()));
+    assertThrows(MillraceException.class, () -> site.places().startAgent(7, new Params(), null));
     assertTrue("its place is free at once", site.places().claim(7, 1));
     // Nearly always it still ends here; the JVM may see its death before anybody waits for its output.
     Files.delete(hold);

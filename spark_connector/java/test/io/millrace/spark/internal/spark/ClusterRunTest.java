@@ -68,7 +68,8 @@ public final class ClusterRunTest {
   private static void stopAStageAtOnce(JavaSparkContext spark) throws Exception {
     Eventually.await(
         "tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
-    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null);
+    NodePlan plan =
+        new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null, null);
     NodeStage stage =
         new NodeStage(
             spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), new ChangeSignal(), id -> false,
@@ -95,7 +96,8 @@ public final class ClusterRunTest {
             changes.raise();
           }
         };
-    NodePlan plan = new NodePlan("full", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 0, 0, true, null, null);
+    NodePlan plan =
+        new NodePlan("full", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 0, 0, true, null, null, null);
     NodeStage stage =
         new NodeStage(
             spark,

@@ -23,7 +23,7 @@ public final class NodeTaskTest extends FakeAgentTest {
   }
 
   private FutureTask<String> start(Thread[] thread, boolean freesFedSlots) {
-    NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, freesFedSlots, "", "");
+    NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, freesFedSlots, "", "", null);
     NodeTask task = new NodeTask(plan, null);
     FutureTask<String> told =
         new FutureTask<>(

@@ -1,0 +1,18 @@
+"""Python objects as rows: each is pickled by itself, in the row's one column."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Iterable, List
+
+__all__ = ["COLUMN", "dumps", "loads"]
+
+COLUMN = "python_object"  # io.millrace.spark.internal.rows.Pickles
+
+
+def dumps(objects: Iterable[Any]) -> List[bytes]:
+    return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in objects]
+
+
+def loads(rows: Iterable[bytes]) -> List[Any]:
+    return [pickle.loads(row) for row in rows]
