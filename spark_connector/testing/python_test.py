@@ -1,8 +1,8 @@
-"""The Python package on a real Spark of each line: an application that checks it.
+"""Python packages on a real Spark of each line: an application that checks them.
 
     python_test.py FLAGS [FILE]...
 
-The application is given the node program, the package as an archive, and the files.
+The application is given the node program, the packages as archives, and the files.
 """
 
 import argparse
@@ -22,26 +22,36 @@ def _run(version, arguments, root):
     folder.mkdir()
     node = folder / pathlib.Path(arguments.node).name
     shutil.copy(arguments.node, node)
-    package = zip_package(pathlib.Path(arguments.package).resolve().parent, folder / "millrace.zip")
+    sources = [pathlib.Path(package).resolve().parent for package in arguments.package]
+    packages = [zip_package(source, folder / f"{source.name}.zip") for source in sources]
+    jar = pathlib.Path(arguments.connector).resolve()
+    environment = {}
+    if arguments.adds_jar:
+        environment["MILLRACE_SPARK_JAR"] = str(jar)
+    if arguments.shares_packages:
+        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     with SparkCluster(folder / "spark", version=version) as cluster:
         return cluster.run(
             None,
-            [pathlib.Path(arguments.application).resolve(), pathlib.Path(arguments.connector).resolve()],
-            [node, package, *[pathlib.Path(file).resolve() for file in arguments.files]],
+            [pathlib.Path(arguments.application).resolve(), *([] if arguments.adds_jar else [jar])],
+            [node, *packages, *[pathlib.Path(file).resolve() for file in arguments.files]],
             executors=arguments.executors,
-            py_files=[package, pathlib.Path(eventually.__file__).resolve()],
+            environment=environment,
+            py_files=[*packages, pathlib.Path(eventually.__file__).resolve()],
         )
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--connector", required=True)
+    parser.add_argument("--adds_jar", action="store_true", help="it has none until it starts a cluster")
+    parser.add_argument("--shares_packages", action="store_true", help="it has those of this test")
     parser.add_argument("--node", required=True)
     parser.add_argument("--application", required=True)
     parser.add_argument("--checks", type=int, required=True, help="how many it has")
     parser.add_argument("--executors", type=int, default=2)
     parser.add_argument("--module", help="of the system's Python, that the nodes need")
-    parser.add_argument("--package", required=True, help="its __init__.py")
+    parser.add_argument("--package", action="append", required=True, help="its __init__.py")
     parser.add_argument("--spark", action="append", required=True)
     parser.add_argument("files", nargs="*", metavar="FILE")
     arguments = parser.parse_args()

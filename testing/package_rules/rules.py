@@ -74,6 +74,7 @@ ALLOWED = {
     "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node", "resolver",
                                   "resolver/every"},
     "millrace/python": {"millrace/c"},
+    "millrace/tensorflowonspark": {"millrace/python"},
     # What stands there is written as programs of others are.
     "examples": {_ROOT},
     "third_party": set(),

@@ -12,7 +12,7 @@ import threading
 from typing import Any, Callable, Generator, List, Mapping, Optional, Sequence, TypeVar
 
 from millrace._interrupt import interruptible
-from millrace.error import FailedPreconditionError, MillraceError
+from millrace.error import FailedPreconditionError, MillraceError, NotFoundError
 from millrace.options import InputMode, NodeProgram, Sidecar
 from millrace.options import given as members_of
 
@@ -78,16 +78,43 @@ def is_interrupt(error: BaseException) -> bool:
     return java is not None and java.getClass().getName() == "java.lang.InterruptedException"
 
 
-def cluster_class(jvm: Any) -> Any:
-    """The class MillraceCluster; an error that says what to do if the jar is not there."""
-    found = jvm.io.millrace.spark.MillraceCluster
-    if type(found).__name__ != "JavaClass":
+def cluster_class(context: Any, jar: Callable[[], str]) -> Any:
+    """The class MillraceCluster of a SparkContext's application. If that came without the connector's jar, the one that
+    `jar` names is added to it; an error says what to do if there is none."""
+    found = _find_cluster_class(context)
+    if found is None:
+        try:
+            _add_jar(context, jar())
+        except NotFoundError as error:
+            raise FailedPreconditionError(
+                "FAILED_PRECONDITION",
+                "the connector's jar is not on the class path: spark-submit --jars millrace-spark.jar "
+                f"({error.message})",
+            ) from None
+        found = _find_cluster_class(context)
+    if found is None:
         raise FailedPreconditionError(
             "FAILED_PRECONDITION",
-            "the connector's jar is not on the class path: spark-submit --jars millrace-spark.jar, or "
-            'SparkSession.builder.config("spark.jars", millrace.spark_jar()) before the session is there',
+            "the connector's jar is not on the class path, and cannot be added to it any more: spark-submit --jars "
+            'millrace-spark.jar, or SparkSession.builder.config("spark.jars", millrace.spark_jar()) before the session '
+            "is there",
         )
     return found
+
+
+def _find_cluster_class(context: Any) -> Any:
+    found = context._gateway.jvm.io.millrace.spark.MillraceCluster
+    return found if type(found).__name__ == "JavaClass" else None
+
+
+def _add_jar(context: Any, path: str) -> None:
+    """To the executors, and to the driver, whose class loader takes more (checked: 3.5.9, 4.3.0)."""
+    jvm = context._gateway.jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if not jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader):
+        return
+    loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    context._jsc.addJar(path)
 
 
 def array_of(gateway: Any, kind: Any, values: Sequence[Any]) -> Any:

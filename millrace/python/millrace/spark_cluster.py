@@ -7,6 +7,7 @@ are pickled one by one, by the worker that makes them, and unpickled by the node
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 import pickle
 import sys
@@ -319,11 +320,17 @@ class SparkCluster(Cluster):
 
 
 def spark_jar() -> str:
-    """The path of the connector's jar that came with this package: SparkSession.builder.config("spark.jars",
-    millrace.spark_jar()). Raises NotFoundError where the package has none."""
-    jar = pathlib.Path(__file__).resolve().parent / "lib" / "millrace-spark.jar"
+    """The path of the connector's jar: that which MILLRACE_SPARK_JAR names, or came with this package. Raises
+    NotFoundError where there is none.
+
+    Cluster.run(spark, ...) adds it to an application that came without. `SparkSession.builder.config("spark.jars",
+    millrace.spark_jar())` does so before the executors start.
+    """
+    given = os.environ.get("MILLRACE_SPARK_JAR")
+    jar = pathlib.Path(given or pathlib.Path(__file__).resolve().parent / "lib" / "millrace-spark.jar")
     if not jar.exists():
-        raise NotFoundError("NOT_FOUND", f"there is no {jar}: the package comes with it as a wheel")
+        why = "MILLRACE_SPARK_JAR names it" if given else "the package comes with it as a wheel"
+        raise NotFoundError("NOT_FOUND", f"there is no {jar}: {why}")
     return str(jar)
 
 
@@ -399,7 +406,7 @@ def start_on_spark(
         )
     session = _session_of(spark)
     gateway = session._sc._gateway
-    java_class = _jvm.cluster_class(gateway.jvm)
+    java_class = _jvm.cluster_class(session._sc, spark_jar)
     env = given.pop("env", {})
     with translated():
         made_of = _jvm.cluster_options(gateway, num_executors, given)
