@@ -16,6 +16,7 @@ import unittest.mock
 
 from eventually import wait_for
 from tensorflowonspark import TFCluster, TFManager, TFNode, TFSparkNode, gpu_info, marker, reservation, util
+from tensorflowonspark import _example
 from tensorflowonspark._elements import Elements
 from tensorflowonspark._node_manager import NodeManager
 
@@ -399,6 +400,36 @@ class UtilTest(unittest.TestCase):
                 util.read_executor_id()
             util.write_executor_id(7)
             self.assertEqual(util.read_executor_id(), 7)
+
+
+class ExampleTest(unittest.TestCase):
+    def test_features_come_back(self):
+        data = _example.serialize({
+            "ints": _example.int64_feature([0, -1, 300, -(1 << 63), True]),
+            "floats": _example.float_feature([0.5, -2.0]),
+            "texts": _example.bytes_feature([b"", b"\xff\0"]),
+            "none": _example.int64_feature([]),
+        })  # fmt: skip
+        features = _example.parse(data).features.feature
+        self.assertEqual(features["ints"].int64_list.value, [0, -1, 300, -(1 << 63), 1])
+        self.assertEqual(features["floats"].float_list.value, [0.5, -2.0])
+        self.assertEqual(features["texts"].bytes_list.value, [b"", b"\xff\0"])
+        self.assertEqual(features["none"].int64_list.value, [])
+        self.assertEqual((features["none"].bytes_list.value, features["ints"].float_list.value), ([], []))
+
+    def test_values_that_are_not_packed_are_read(self):
+        data = bytes.fromhex("0a0b0a090a0178" "1204" "1a020805")
+        self.assertEqual(_example.parse(data).features.feature["x"].int64_list.value, [5])
+
+    def test_every_cut_of_an_example_is_an_error_or_a_smaller_one(self):
+        data = _example.serialize({"x": _example.int64_feature([1, 2, 300]), "y": _example.bytes_feature([b"abc"])})
+        for size in range(1, len(data)):
+            with self.assertRaisesRegex(ValueError, f"a record of {size} bytes is no tf.train.Example"):
+                _example.parse(data[:size])
+        for hostile in (b"\x0f", b"\xff" * 20, b"\x0a\xff\xff\xff\xff\x0f", b"\x08\x80"):
+            with self.assertRaises(ValueError):
+                _example.parse(hostile)
+        self.assertEqual(_example.parse(b"").features.feature, {})
 
 
 class RunTest(unittest.TestCase):

@@ -1,12 +1,13 @@
 """A PySpark application with programs in the style of TensorFlowOnSpark; run by python_test.py.
 
-    tensorflowonspark_checks.py LIBRARY PACKAGE...
+    tensorflowonspark_checks.py LIBRARY PACKAGE PACKAGE TFRECORD_FILE...
 """
 
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import sys
 import time
 
@@ -14,7 +15,7 @@ from eventually import wait_for
 from millrace import MillraceError
 from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
-from tensorflowonspark import TFCluster, TFParallel
+from tensorflowonspark import TFCluster, TFParallel, dfutil
 from tensorflowonspark.pipeline import HasBatchSize, HasSteps, Namespace, TFEstimator, TFModel, TFParams
 
 _ARGS = argparse.Namespace(batch_size=16, rate=0.05, folder="results")
@@ -268,6 +269,61 @@ def an_estimator_trains_on_a_dataframe(spark, folder):
     expect({each["steps"] for each in told.values()} == {7}, told)
 
 
+def dataframes_become_tfrecord_files_and_come_back(spark, folder):
+    columns = (
+        "text string, int bigint, ints array<bigint>, double double, doubles array<double>, bytes binary, "
+        "flag boolean, texts array<string>"
+    )
+    rows = [
+        ("text \u00fc", -1, [2, 1 << 62, -(1 << 63)], -1.5, [-2.5, 0.5], bytearray(b"\xff\0"), True, ["a", ""]),
+        ("", 0, [], 0.0, [], bytearray(), False, []),
+        ("null", None, [7], 1e30, [1.0], bytearray(b"x"), True, ["b"]),
+    ]
+    saved = spark.createDataFrame(rows, columns).repartition(2)
+    files = str(pathlib.Path(folder).parent / "tfrecords")
+    dfutil.saveAsTFRecords(saved, files)
+    expect(len(list(pathlib.Path(files).glob("part-*"))) == 2, "a file for each partition")
+    loaded = dfutil.loadTFRecords(spark.sparkContext, files, binary_features=["bytes"])
+    expect(loaded.schema["bytes"].dataType.simpleString() == "binary", loaded.schema)
+    found = {row.text: row for row in loaded.collect()}
+    expect(len(found) == 3, found)
+    for text, integer, ints, double, doubles, data, flag, texts in rows:
+        row = found[text]
+        expect((row.int, row.ints, row.doubles, row.texts, row.flag) == (integer, ints, doubles, texts, int(flag)), row)
+        expect(bytes(row.bytes) == bytes(data) and abs(row.double - double) <= abs(double) * 1e-6, row)
+    expect(dfutil.isLoadedDF(loaded) and not dfutil.isLoadedDF(saved), "which DataFrame was loaded")
+    expect(not dfutil.isLoadedDF(loaded.filter("int = 0")), "another one")
+    try:
+        dfutil.saveAsTFRecords(spark.sql("SELECT map(1, 2) AS m"), files + "-2")
+        expect(False, "no error")
+    except Exception as error:
+        expect("Unsupported dtype: map<int,int>" in str(error), error)
+
+
+def files_of_tensorflow_are_read(spark, folder):
+    for file in sys.argv[4:]:
+        files = pathlib.Path(folder).parent / f"of-{pathlib.Path(file).stem}"
+        files.mkdir()
+        copy = shutil.copy(file, files)
+        rows = dfutil.loadTFRecords(spark.sparkContext, str(files), binary_features=["image"]).orderBy("id").collect()
+        expect([row.id for row in rows] == [0, 1, 2], rows)
+        expect(all(row.extremes == [-(1 << 63), (1 << 63) - 1, -1, 0, 127, 128] for row in rows), rows)
+        expect([bytes(row.image) for row in rows] == [b"\xff\x00" * i for i in range(3)], rows)
+        expect([row.name for row in rows] == [f"row {i} \u00fc" for i in range(3)], rows)
+        expect([row.tags for row in rows] == [[f"tag {k}" for k in range(i)] for i in range(3)], rows)
+        expect([row.x for row in rows] == [[i, i + 0.5] for i in range(3)], rows)
+        expect([row.score for row in rows] == [0.0, None, 0.5], rows)
+        if "none" in copy:
+            data = bytearray(pathlib.Path(copy).read_bytes())
+            data[40] ^= 1
+            pathlib.Path(copy).write_bytes(data)
+            try:
+                dfutil.loadTFRecords(spark.sparkContext, str(files))
+                expect(False, "no error")
+            except Exception as error:
+                expect("record 0 at byte 0: its checksum is wrong: the file is damaged" in str(error), error)
+
+
 def nothing_is_left(spark, folder):
     """Processes of functions, and the files in which they lay. The last agents may be ending."""
 
@@ -305,6 +361,8 @@ def main():
         streams_are_fed,
         programs_run_beside_each_other,
         an_estimator_trains_on_a_dataframe,
+        dataframes_become_tfrecord_files_and_come_back,
+        files_of_tensorflow_are_read,
         nothing_is_left,
     ):
         check(spark, folder)
