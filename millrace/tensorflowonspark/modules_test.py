@@ -15,7 +15,7 @@ import unittest
 import unittest.mock
 
 from eventually import wait_for
-from tensorflowonspark import TFCluster, TFManager, TFNode, TFSparkNode, gpu_info, marker, reservation, util
+from tensorflowonspark import TFCluster, TFManager, TFNode, TFSparkNode, compat, gpu_info, marker, reservation, util
 from tensorflowonspark import _example
 from tensorflowonspark._elements import Elements
 from tensorflowonspark._node_manager import NodeManager
@@ -385,6 +385,17 @@ class GpuTest(unittest.TestCase):
                 self.assertFalse(gpu_info.is_gpu_available())
                 util.single_node_env(1)
                 self.assertEqual(os.environ["CUDA_VISIBLE_DEVICES"], "")
+
+
+class CompatTest(unittest.TestCase):
+    def test_every_node_exports_and_the_chief_to_the_place(self):
+        keras3 = unittest.mock.Mock(spec=["export"])
+        compat.export_saved_model(keras3, "place", is_chief=True)
+        compat.export_saved_model(keras3, "place")
+        self.assertEqual([call.args for call in keras3.export.call_args_list], [("place",), ("worker_model",)])
+        keras2 = unittest.mock.Mock(spec=["save"])
+        compat.export_saved_model(keras2, "place", True)
+        keras2.save.assert_called_once_with("place", save_format="tf")
 
 
 class UtilTest(unittest.TestCase):

@@ -205,7 +205,7 @@ def wrong_use_is_told(spark, node):
         expect("on Spark has no option feed.curve_only" in str(error), error)
     for program, data, code in (
         (NodeProgram.file("/nonexistent/node"), None, "NOT_FOUND"),
-        (NodeProgram.file(node, "sum"), spark.sparkContext.parallelize([1]), "INVALID_ARGUMENT"),
+        (NodeProgram.file(node, "sum"), [1], "INVALID_ARGUMENT"),
         (NodeProgram.file(node, "sum"), spark.sql("SELECT 1.5BD AS price"), "INVALID_ARGUMENT"),
     ):
         cluster = None
