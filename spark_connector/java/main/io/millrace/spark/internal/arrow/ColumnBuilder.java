@@ -202,10 +202,26 @@ public final class ColumnBuilder {
    * @return its address
    */
   public long putBytesByAddress(int count) {
+    long address = beginBytes(count);
+    endBytes();
+    return address;
+  }
+
+  /**
+   * The memory of a row of {@code count} bytes of utf8 or binary, to be filled by the caller, and ended by {@link
+   * #endBytes} if it is to stay.
+   *
+   * @return its address
+   */
+  public long beginBytes(int count) {
     int at = data.extend(count);
+    return data.address() + at;
+  }
+
+  /** See {@link #beginBytes}. */
+  public void endBytes() {
     putOffset(data.size());
     rows++;
-    return data.address() + at;
   }
 
   /**

@@ -33,13 +33,17 @@ abstract class FieldEncoder {
   abstract void putValue(SpecializedGetters row, int i);
 
   static void putText(UTF8String text, ColumnBuilder to, String place) {
+    putText(text.getBaseObject(), text.getBaseOffset(), text.numBytes(), to, place);
+  }
+
+  static void putText(Object base, long offset, int size, ColumnBuilder to, String place) {
     // A cast from binary makes strings of any bytes, and a node would bar a feeder that sends such.
-    if (!Utf8.isValid(text)) {
+    if (!Utf8.copy(base, offset, size, to.beginBytes(size))) {
       throw new MillraceException(
           StatusCode.INVALID_ARGUMENT,
           "column \"" + place + "\": a string is not valid UTF-8; cast the column to binary");
     }
-    text.writeToMemory(null, to.putBytesByAddress(text.numBytes()));
+    to.endBytes();
   }
 
   /** {@code place} names the column in messages. */
@@ -161,7 +165,13 @@ abstract class FieldEncoder {
 
     @Override
     void putValue(SpecializedGetters row, int i) {
-      putText(row.getUTF8String(i), column, place);
+      if (row instanceof UnsafeRow) {
+        UnsafeRow unsafe = (UnsafeRow) row;
+        long bytes = unsafe.getLong(i);
+        putText(unsafe.getBaseObject(), unsafe.getBaseOffset() + (bytes >>> 32), (int) bytes, column, place);
+      } else {
+        putText(row.getUTF8String(i), column, place);
+      }
     }
   }
 
@@ -175,9 +185,9 @@ abstract class FieldEncoder {
       if (row instanceof UnsafeRow) {
         // The place and the size of the bytes in the row's own memory: getBinary would make an array of them.
         UnsafeRow unsafe = (UnsafeRow) row;
-        long place = unsafe.getLong(i);
-        int size = (int) place;
-        long source = unsafe.getBaseOffset() + (place >>> 32);
+        long bytes = unsafe.getLong(i);
+        int size = (int) bytes;
+        long source = unsafe.getBaseOffset() + (bytes >>> 32);
         Platform.copyMemory(unsafe.getBaseObject(), source, null, column.putBytesByAddress(size), size);
         return;
       }

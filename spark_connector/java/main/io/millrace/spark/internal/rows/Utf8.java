@@ -4,31 +4,48 @@ import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.UTF8String;
 
-/** Whether strings are what they say. */
+/** Strings, which are UTF-8 if they are what they say. */
 final class Utf8 {
   private static final long HIGH_BITS = 0x8080808080808080L;
 
   private Utf8() {}
 
-  /** Fast where all is ASCII. */
-  static boolean isValid(UTF8String text) {
-    Object base = text.getBaseObject();
-    long offset = text.getBaseOffset();
-    int size = text.numBytes();
+  /**
+   * Copies {@code size} bytes of memory as Spark names it to an address.
+   *
+   * @return whether they are UTF-8
+   */
+  static boolean copy(Object base, long offset, int size, long target) {
+    // Most texts are short: a call of copyMemory would take longer than this, and every byte is looked at anyway.
+    long seen = 0;
     int at = 0;
-    while (at + 8 <= size && (Platform.getLong(base, offset + at) & HIGH_BITS) == 0) {
-      at += 8;
+    for (; at + 8 <= size; at += 8) {
+      long word = Platform.getLong(base, offset + at);
+      seen |= word;
+      Platform.putLong(null, target + at, word);
     }
-    while (at < size && Platform.getByte(base, offset + at) >= 0) {
-      at++;
+    if (size >= 8) {
+      if (at < size) { // the last word once more, with what is left of it
+        long word = Platform.getLong(base, offset + size - 8);
+        seen |= word;
+        Platform.putLong(null, target + size - 8, word);
+      }
+    } else {
+      for (; at < size; at++) {
+        byte one = Platform.getByte(base, offset + at);
+        seen |= one;
+        Platform.putByte(null, target + at, one);
+      }
     }
-    if (at == size) {
-      return true;
-    }
+    return (seen & HIGH_BITS) == 0 || isValid(target, size);
+  }
+
+  private static boolean isValid(long address, int size) {
+    byte[] bytes = new byte[size];
+    Platform.copyMemory(null, address, bytes, Platform.BYTE_ARRAY_OFFSET, size);
     try {
-      Text.decodeUtf8(ByteBuffer.wrap(text.getBytes()));
+      Text.decodeUtf8(ByteBuffer.wrap(bytes));
       return true;
     } catch (BadInputException e) {
       return false;

@@ -16,6 +16,7 @@ import io.millrace.spark.internal.base.BadInputException;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -29,11 +30,14 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.junit.Test;
 import scala.Tuple2;
 
@@ -317,6 +321,34 @@ public final class RowsTest {
     assertTrue(e.getMessage(), e.getMessage().contains("column \"t\""));
     encoder.clear();
     assertEquals(0, encoder.rows());
+  }
+
+  @Test
+  public void everyByteOfAStringIsLookedAt() {
+    StructType schema = new StructType().add("t", DataTypes.StringType);
+    UnsafeProjection toUnsafe = UnsafeProjection.create(schema);
+    InternalRowEncoder encoder = new InternalRowEncoder(schema, new BufferPool(1 << 20));
+    List<String> texts = new ArrayList<>();
+    for (int size = 0; size <= 20; size++) {
+      byte[] bytes = new byte[size];
+      Arrays.fill(bytes, (byte) 'a');
+      for (int bad = 0; bad < size; bad++) {
+        bytes[bad] = (byte) 0xc3;
+        InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromBytes(bytes.clone())});
+        for (InternalRow same : Arrays.asList(row, toUnsafe.apply(row))) {
+          InternalRowEncoder refusing = new InternalRowEncoder(schema, new BufferPool(1 << 20));
+          assertThrows("byte " + bad + " of " + size, MillraceException.class, () -> refusing.add(same));
+          refusing.clear();
+        }
+        bytes[bad] = (byte) ('a' + bad);
+      }
+      texts.add(new String(bytes, StandardCharsets.UTF_8));
+      encoder.add(toUnsafe.apply(new GenericInternalRow(new Object[] {UTF8String.fromBytes(bytes)})));
+    }
+    Iterator<InternalRow> rows = decode(encoder, new ResultReader(schema));
+    for (String text : texts) {
+      assertEquals(text, rows.next().getUTF8String(0).toString());
+    }
   }
 
   private static ColumnSlice texts(int rows, int badRow) {
