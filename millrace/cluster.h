@@ -63,7 +63,8 @@ struct InferenceOptions {
   absl::Duration feed_timeout = kDefaultFeedTimeout;
   std::string queue = kDefaultQueue;
   int64_t batch_bytes = kDefaultBatchBytes;
-  StopRequest* stop_request = nullptr;  // as of TrainOptions; of each call of the result
+  StopRequest* stop_request = nullptr;  // as of TrainOptions; of each call of the result, to the
+                                        // end of the reader that Open() returns
 };
 
 struct ShutdownOptions {
@@ -80,7 +81,7 @@ struct ShutdownOptions {
 // The results of one inference call. It is lazy: no row is fed before results are asked for. There
 // is one result for each row, in the order of the rows within each partition.
 //
-// Thread safety: single-threaded. Lifetime: must not outlive its Cluster.
+// Thread safety: single-threaded. Lifetime: must not outlive its Cluster; what Open() returns may.
 class InferenceResult {
  public:
   ~InferenceResult();
@@ -95,6 +96,13 @@ class InferenceResult {
   // in order; bounded memory. An error of `consume` ends it.
   absl::Status ForEach(
       const std::function<absl::Status(int partition, const RecordBatch&)>& consume);
+  // Feeds as ForEach does, while the returned reader is read, and returns when the first results
+  // are there, which say what the columns are: other columns later are INVALID_ARGUMENT, and
+  // without any row there are none. While nobody reads, nodes are fed until about 64 MiB of
+  // results wait, and then answer no other call. Errors as ForEach, from here
+  // or from the reader. Destroying the reader ends the call, and so does the end of the cluster,
+  // which the reader may outlive: it returns CANCELLED, or why the cluster failed.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open();
 
  private:
   friend class Cluster;

@@ -263,6 +263,9 @@ class ArrowIpcSource final : public PartitionedSource {
 
 // The other way round: `reader` as a C stream, which owns it.
 void ExportReader(std::unique_ptr<RecordBatchReader> reader, ArrowArrayStream* out);
+// What the last call of such a stream came to, of which its consumer has seen an errno value and a
+// text. Returns INVALID_ARGUMENT too if `stream` is released, or another library's.
+[[nodiscard]] absl::Status ExportedStatus(const ArrowArrayStream& stream);
 
 // Partitions that are C streams.
 class StreamSource final : public PartitionedSource {

@@ -89,7 +89,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
 }
 
 void Cluster::Impl::OnStopRequest(const std::string& reason, bool now) {
-  CancelJobs(absl::CancelledError(reason));
+  CancelCalls(absl::CancelledError(reason));
   coordinator_->Cancel(reason);
   coordinator_->Stop(NodeFilter::kAll, reason, now);
 }
@@ -188,14 +188,14 @@ void Cluster::Impl::OnFailure(const absl::Status& status) {
     const std::optional<NodeFailure> failure = coordinator_->Snapshot().first_cause;
     if (failure.has_value()) options_.observer.on_failure(*failure);
   }
-  CancelJobs(status);
+  CancelCalls(status);
   // The others may wait for the one that failed: a shutdown must not wait for them.
   if (shutting_down) coordinator_->Stop(NodeFilter::kAll, "another node has failed");
 }
 
 void Cluster::Impl::OnOperatorStop(const absl::Status& status, bool /*now*/) {
   if (options_.observer.on_operator_stop) options_.observer.on_operator_stop();
-  CancelJobs(status);
+  CancelCalls(status);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
 
 absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   const absl::Time deadline = absl::Now() + options.timeout;
-  CancelJobs(absl::CancelledError("the cluster is being shut down"));
+  CancelCalls(absl::CancelledError("the cluster is being shut down"));
   coordinator_->EndFeed("");
   // See OnFailure: what failed before this call is not told again.
   if (!coordinator_->first_cause().ok()) {
@@ -294,18 +294,30 @@ void Cluster::Impl::Abort() {
     shutdown_started_ = true;
   }
   if (coordinator_ == nullptr) return;
-  CancelJobs(absl::CancelledError("the cluster is gone"));
+  CancelCalls(absl::CancelledError("the cluster is gone"));
   coordinator_->Stop(NodeFilter::kAll, "the driver gave the cluster up", /*now=*/true);
   coordinator_->WaitEnded(NodeFilter::kAll, kKillWait).IgnoreError();  // the launcher ends the rest
   TearDown();
 }
 
-void Cluster::Impl::TearDown() {
+// Calls under way have been cancelled; they use what is torn down then.
+void Cluster::Impl::EndCalls() {
+  absl::Status why;
+  std::vector<Cancel> ends;
   {
-    // Calls under way have been cancelled; they use what is torn down now.
     MutexLock lock(&mu_);
-    while (!jobs_.empty()) changed_.Wait(&mu_);
+    why = cancelled_;
+    for (const auto& [id, call] : calls_) {
+      if (call.end) ends.push_back(call.end);
+    }
   }
+  for (const Cancel& end : ends) end(why);
+  MutexLock lock(&mu_);
+  while (!calls_.empty()) changed_.Wait(&mu_);
+}
+
+void Cluster::Impl::TearDown() {
+  EndCalls();
   if (options_.stop_request != nullptr) options_.stop_request->Detach();
   progress_.Clear();
   if (feeder_ != nullptr) feeder_->Stop();

@@ -1,9 +1,7 @@
-// How a cluster is fed: Train, Inference and EndFeed.
+// How a cluster is fed: Train and EndFeed, and what every call that feeds has in common.
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +14,6 @@
 #include "core/cluster/cluster_arguments.h"
 #include "core/cluster/cluster_impl.h"
 #include "core/cluster/ledger_observer.h"
-#include "feed/feeder/inference_job.h"
 #include "feed/feeder/train_job.h"
 #include "millrace/cluster.h"
 #include "millrace/status_macros.h"
@@ -98,14 +95,17 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
   const auto job =
       std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
   TrainTally tally;
-  MILLRACE_RETURN_IF_ERROR(
-      RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
-                     options.stop_request, options.feed_timeout,
-                     [&]() -> absl::Status {
-                       MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                       MILLRACE_ASSIGN_OR_RETURN(tally, job->Run());
-                       return absl::OkStatus();
-                     }));
+  const auto run = [&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+    MILLRACE_ASSIGN_OR_RETURN(tally, job->Run());
+    return absl::OkStatus();
+  };
+  Call call{.stop = options.stop_request};
+  absl::Status status =
+      BeginCall({.cancel = [job](const absl::Status& why) { job->Cancel(why); }, .end = nullptr},
+                options.feed_timeout, &call);
+  if (status.ok()) status = run();
+  MILLRACE_RETURN_IF_ERROR(EndCall(&call, status));
   MILLRACE_ASSIGN_OR_RETURN(const FeedSummary ledger,
                             coordinator_->FeedSummaryOf(job_options.feed_id));
   TrainResult result{.rows = static_cast<int64_t>(ledger.rows_acked),
@@ -126,70 +126,45 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
   return result;
 }
 
-absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {
-  return CheckFeed(options.queue, options.feed_timeout, options.batch_bytes);
-}
-
-absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const InferenceOptions& options,
-                                  const InferenceJob::Sink& sink) {
-  MILLRACE_RETURN_IF_ERROR(CheckInference(options));
-  InferenceJobOptions job_options;
-  job_options.feed_id = RandomHex(8);
-  job_options.queue = options.queue;
-  job_options.feed_timeout = options.feed_timeout;
-  job_options.batch_bytes = options.batch_bytes;
-  LedgerObserver observer(coordinator_.get(), /*progress=*/nullptr, job_options.feed_id,
-                          source.num_partitions(), /*num_epochs=*/1);
-  const auto job = std::make_shared<InferenceJob>(feeder_.get(), directory_.get(), &source,
-                                                  &observer, job_options);
-  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
-                        options.stop_request, options.feed_timeout,
-                        [&]() -> absl::Status {
-                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                          return job->Collect(sink);
-                        });
-}
-
-absl::Status Cluster::Impl::RunCancellable(Cancel cancel, StopRequest* stop,
-                                           absl::Duration feed_timeout,
-                                           const std::function<absl::Status()>& run) {
-  int64_t id = 0;
+absl::Status Cluster::Impl::BeginCall(OpenCall open, absl::Duration feed_timeout, Call* call) {
+  const Cancel cancel = open.cancel;
   {
     MutexLock lock(&mu_);
     if (!cancelled_.ok()) return cancelled_;
-    id = next_job_++;
-    jobs_[id] = cancel;
+    call->id = next_call_++;
+    calls_[call->id] = std::move(open);
   }
-  std::atomic<bool> given_up = false;
-  if (stop != nullptr) {
-    stop->Attach([&](const std::string& reason, bool /*now*/) {
-      given_up = true;
+  if (call->stop != nullptr) {
+    call->stop->Attach([this, call, cancel](const std::string& reason, bool /*now*/) {
+      call->given_up = true;
       coordinator_->Wake();
       cancel(absl::CancelledError(reason));
     });
   }
-  absl::Status status = coordinator_->WaitFedEndpoints(feed_timeout, &given_up);
-  if (status.ok()) status = run();
-  if (stop != nullptr) {
-    stop->Detach();
-    if (absl::IsCancelled(status) && stop->requested()) status = stop->status();
-  }
-  {
-    MutexLock lock(&mu_);
-    jobs_.erase(id);
-    changed_.SignalAll();
-  }
-  return Explain(status);
+  return coordinator_->WaitFedEndpoints(feed_timeout, &call->given_up);
 }
 
-void Cluster::Impl::CancelJobs(const absl::Status& status) {
-  std::vector<Cancel> jobs;
+absl::Status Cluster::Impl::EndCall(Call* call, absl::Status status) {
+  if (call->id < 0) return status;  // it was refused
+  if (call->stop != nullptr) {
+    call->stop->Detach();
+    if (absl::IsCancelled(status) && call->stop->requested()) status = call->stop->status();
+  }
+  status = Explain(status);
+  MutexLock lock(&mu_);
+  calls_.erase(call->id);
+  changed_.SignalAll();
+  return status;
+}
+
+void Cluster::Impl::CancelCalls(const absl::Status& status) {
+  std::vector<Cancel> cancels;
   {
     MutexLock lock(&mu_);
     if (cancelled_.ok()) cancelled_ = status;
-    for (const auto& [id, cancel] : jobs_) jobs.push_back(cancel);
+    for (const auto& [id, call] : calls_) cancels.push_back(call.cancel);
   }
-  for (const Cancel& cancel : jobs) cancel(status);
+  for (const Cancel& cancel : cancels) cancel(status);
 }
 
 absl::Status Cluster::Impl::Explain(const absl::Status& status) {
@@ -209,54 +184,6 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
   }
   coordinator_->EndFeed(queue);
   return absl::OkStatus();
-}
-
-// ---- inference ----------------------------------------------------------------------------------
-
-class [[gnu::visibility("hidden")]] InferenceResult::Impl {
- public:
-  Impl(Cluster::Impl * cluster, std::shared_ptr<const PartitionedSource> source,
-       InferenceOptions options)
-      : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
-
-  int num_partitions() const { return source_->num_partitions(); }
-  absl::Status Run(const InferenceJob::Sink& sink) {
-    return cluster_->Infer(*source_, options_, sink);
-  }
-
- private:
-  Cluster::Impl* const cluster_;
-  const std::shared_ptr<const PartitionedSource> source_;
-  const InferenceOptions options_;
-};
-
-absl::StatusOr<InferenceResult> Cluster::Inference(std::shared_ptr<const PartitionedSource> source,
-                                                   const InferenceOptions& options) {
-  if (source == nullptr) return absl::InvalidArgumentError("Inference: there is no source");
-  MILLRACE_RETURN_IF_ERROR(impl_->CheckInference(options));
-  return InferenceResult(
-      std::make_unique<InferenceResult::Impl>(impl_.get(), std::move(source), options));
-}
-
-InferenceResult::InferenceResult(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-InferenceResult::~InferenceResult() = default;
-InferenceResult::InferenceResult(InferenceResult&&) noexcept = default;
-InferenceResult& InferenceResult::operator=(InferenceResult&&) noexcept = default;
-
-int InferenceResult::num_partitions() const { return impl_->num_partitions(); }
-
-absl::StatusOr<std::vector<RecordBatch>> InferenceResult::Collect() {
-  std::vector<RecordBatch> batches;
-  MILLRACE_RETURN_IF_ERROR(impl_->Run([&batches](int, RecordBatch results) {
-    batches.push_back(std::move(results));
-    return absl::OkStatus();
-  }));
-  return batches;
-}
-
-absl::Status InferenceResult::ForEach(
-    const std::function<absl::Status(int partition, const RecordBatch&)>& consume) {
-  return impl_->Run(consume);
 }
 
 }  // namespace millrace

@@ -2,11 +2,13 @@
 //
 // What stands behind a Cluster (millrace/cluster.h).
 //
-// Defines: Cluster::Impl. Its feeding is in cluster_feed.cc, everything else in cluster.cc.
+// Defines: Cluster::Impl. Its feeding is in cluster_feed.cc, the reading of results in
+// cluster_results.cc, everything else in cluster.cc.
 
 #ifndef CORE_CLUSTER_CLUSTER_IMPL_H_
 #define CORE_CLUSTER_CLUSTER_IMPL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,7 +30,6 @@
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "feed/feeder/feeder.h"
-#include "feed/feeder/inference_job.h"
 #include "millrace/cluster.h"
 
 namespace millrace {
@@ -51,8 +52,11 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   void Abort();
   absl::StatusOr<TrainResult> Train(const PartitionedSource& source, const TrainOptions& options);
   absl::Status CheckInference(const InferenceOptions& options);
-  absl::Status Infer(const PartitionedSource& source, const InferenceOptions& options,
-                     const InferenceJob::Sink& sink);
+  using Sink = std::function<absl::Status(int partition, RecordBatch rows)>;
+  absl::Status Infer(const std::shared_ptr<const PartitionedSource>& source,
+                     const InferenceOptions& options, const Sink& sink);
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> OpenResults(
+      const std::shared_ptr<const PartitionedSource>& source, const InferenceOptions& options);
   absl::Status EndFeed(absl::string_view queue);
   absl::Status Shutdown(const ShutdownOptions& options);
 
@@ -62,6 +66,21 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
 
  private:
   using Cancel = std::function<void(const absl::Status&)>;
+  class Results;
+  class ResultsReader;
+
+  // A call that feeds, from BeginCall() to EndCall(). Neither copyable nor movable: handlers point
+  // to it.
+  struct Call {
+    StopRequest* stop = nullptr;  // null: nobody stops it alone
+    int64_t id = -1;              // in calls_; -1: it is not there
+    std::atomic<bool> given_up = false;
+  };
+  // What the cluster does to a call when it ends before it.
+  struct OpenCall {
+    Cancel cancel;
+    Cancel end;  // as `cancel`, and EndCall(); empty if the call's own thread does that
+  };
 
   // CoordinatorObserver.
   void OnSlot(const SlotStatus& slot) override;
@@ -82,11 +101,14 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
   absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
                                           const TrainOptions& options);
-  // Waits for the nodes' feeds, then runs `run`, so that a failure, a shutdown or `stop` (may be
-  // null) cancels it, and explains its error.
-  absl::Status RunCancellable(Cancel cancel, StopRequest * stop, absl::Duration feed_timeout,
-                              const std::function<absl::Status()>& run);
-  void CancelJobs(const absl::Status& status);
+  // Waits for the nodes' feeds. From here on a failure, a shutdown or call->stop cancels the call.
+  // After an error too, EndCall() is due.
+  absl::Status BeginCall(OpenCall open, absl::Duration feed_timeout, Call * call);
+  // With the status that the call came to, which is returned with its cause. Afterwards the cluster
+  // may be gone.
+  absl::Status EndCall(Call * call, absl::Status status);
+  void CancelCalls(const absl::Status& status);
+  void EndCalls();
   void OnStopRequest(const std::string& reason, bool now);
   absl::Status Explain(const absl::Status& status);
   absl::Status EndNodes(const ShutdownOptions& options);
@@ -107,9 +129,9 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   CondVar changed_;
   std::set<std::string> training_ ABSL_GUARDED_BY(mu_);  // queues of Train calls under way
   std::set<std::string> ended_ ABSL_GUARDED_BY(mu_);     // queues after EndFeed: no training
-  std::map<int64_t, Cancel> jobs_ ABSL_GUARDED_BY(mu_);
-  int64_t next_job_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Status cancelled_ ABSL_GUARDED_BY(mu_);  // why jobs may not run any more
+  std::map<int64_t, OpenCall> calls_ ABSL_GUARDED_BY(mu_);
+  int64_t next_call_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status cancelled_ ABSL_GUARDED_BY(mu_);  // why calls may not feed any more
   bool shutdown_started_ = false;  // written under mu_; read without it by the destructor only
   bool shutdown_done_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status shutdown_status_ ABSL_GUARDED_BY(mu_);

@@ -35,7 +35,10 @@ absl::Status SumAndDouble(NodeContext& ctx) {
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, infer->NextBatch(5));
     if (batch.empty()) continue;
     std::vector<int64_t> doubled;
-    for (const int64_t x : batch.column<int64_t>("x")) doubled.push_back(2 * x);
+    for (const int64_t x : batch.column<int64_t>("x")) {
+      if (x < 0) return absl::InternalError("cannot double a negative number");
+      doubled.push_back(2 * x);
+    }
     BatchBuilder results;
     results.AddColumn("doubled", doubled);
     MILLRACE_ASSIGN_OR_RETURN(const RecordBatch answer, results.Build());

@@ -20,6 +20,10 @@ constexpr int kMaxFeedingThreads = 256;
 // Sessions in a row that brought no new result.
 constexpr int kMaxRestarts = 8;
 constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
+// What results take besides their values, which may be few: messages, buffers, Arrow's structs.
+constexpr int64_t kResultsOverheadBytes = 2048;
+
+int64_t MemoryOf(const RecordBatch& results) { return results.byte_size() + kResultsOverheadBytes; }
 
 }  // namespace
 
@@ -111,28 +115,29 @@ class SourceWatch {
   int looking_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The results of Collect() on their way from the threads that pull them to the one that hands them
-// over, partition by partition. Thread safety: thread-safe.
+// The results of Start() on their way from the threads that pull them to the one that reads them,
+// partition by partition. Thread safety: thread-safe.
 class Collector {
  public:
   explicit Collector(JobState* state) : state_(*state) {}
 
   // Pulling threads. nullopt: none is left, or it is all over.
   std::optional<int> TakePartition();
-  // Blocks while too much waits for partitions before this one.
+  // Blocks while too much waits to be read, or for partitions before this one.
   absl::Status WaitForRoom(int partition);
   // nullopt: the partition is complete.
   void Put(int partition, std::optional<RecordBatch> results);
   void Fail(const absl::Status& status);
 
-  // The thread of Collect(): until the last result or the first error.
-  absl::Status Drain(const InferenceJob::Sink& sink);
+  // The thread that reads: as InferenceResults::Next().
+  absl::StatusOr<std::optional<PartitionResults>> Take();
 
  private:
   struct Buffer {
     std::deque<RecordBatch> results;
     bool complete = false;
   };
+  bool HasRoom(int partition) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   bool HeadWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   JobState& state_;
@@ -159,14 +164,20 @@ bool Collector::HeadWaits() const {
   return false;
 }
 
+// However much the others have: what is read next may always come.
+bool Collector::HasRoom(int partition) const {
+  if (buffered_bytes_ < state_.options.max_unread_bytes) return true;
+  if (partition != head_) return HeadWaits();
+  const auto buffer = buffers_.find(head_);
+  return buffer == buffers_.end() || buffer->second.results.empty();
+}
+
 absl::Status Collector::WaitForRoom(int partition) {
   MutexLock lock(&state_.mu);
   while (true) {
     MILLRACE_RETURN_IF_ERROR(failure_);
     MILLRACE_RETURN_IF_ERROR(state_.cancelled);
-    if (partition == head_ || buffered_bytes_ < state_.options.max_unread_bytes || HeadWaits()) {
-      return absl::OkStatus();
-    }
+    if (HasRoom(partition)) return absl::OkStatus();
     state_.changed.WaitWithTimeout(&state_.mu, kLookAgain);  // nobody announces HeadWaits()
   }
 }
@@ -175,7 +186,7 @@ void Collector::Put(int partition, std::optional<RecordBatch> results) {
   MutexLock lock(&state_.mu);
   Buffer& buffer = buffers_[partition];
   if (results.has_value()) {
-    buffered_bytes_ += results->byte_size();
+    buffered_bytes_ += MemoryOf(*results);
     buffer.results.push_back(*std::move(results));
   } else {
     buffer.complete = true;
@@ -189,34 +200,26 @@ void Collector::Fail(const absl::Status& status) {
   state_.changed.SignalAll();
 }
 
-absl::Status Collector::Drain(const InferenceJob::Sink& sink) {
+absl::StatusOr<std::optional<PartitionResults>> Collector::Take() {
+  MutexLock lock(&state_.mu);
   while (true) {
-    std::optional<RecordBatch> results;
-    int partition = 0;
-    {
-      MutexLock lock(&state_.mu);
-      while (true) {
-        MILLRACE_RETURN_IF_ERROR(failure_);
-        MILLRACE_RETURN_IF_ERROR(state_.cancelled);
-        if (head_ == state_.source->num_partitions()) return absl::OkStatus();
-        Buffer& buffer = buffers_[head_];
-        if (!buffer.results.empty()) {
-          partition = head_;
-          results = std::move(buffer.results.front());
-          buffer.results.pop_front();
-          buffered_bytes_ -= results->byte_size();
-          state_.changed.SignalAll();
-          break;
-        }
-        if (buffer.complete) {
-          buffers_.erase(head_++);
-          state_.changed.SignalAll();
-        } else {
-          state_.changed.Wait(&state_.mu);  // the pulling threads have the deadlines
-        }
-      }
+    MILLRACE_RETURN_IF_ERROR(failure_);
+    MILLRACE_RETURN_IF_ERROR(state_.cancelled);
+    if (head_ == state_.source->num_partitions()) return std::optional<PartitionResults>();
+    Buffer& buffer = buffers_[head_];
+    if (!buffer.results.empty()) {
+      PartitionResults results{head_, std::move(buffer.results.front())};
+      buffer.results.pop_front();
+      buffered_bytes_ -= MemoryOf(results.rows);
+      state_.changed.SignalAll();
+      return std::optional<PartitionResults>(std::move(results));
     }
-    MILLRACE_RETURN_IF_ERROR(sink(partition, *std::move(results)));
+    if (buffer.complete) {
+      buffers_.erase(head_++);
+      state_.changed.SignalAll();
+    } else {
+      state_.changed.Wait(&state_.mu);  // the pulling threads have the deadlines
+    }
   }
 }
 
@@ -483,43 +486,66 @@ absl::StatusOr<std::unique_ptr<InferenceReader>> InferenceJob::OpenPartition(int
 
 void InferenceJob::Cancel(const absl::Status& status) { state_->Cancel(status); }
 
-absl::Status InferenceJob::Collect(const Sink& sink) {
+absl::StatusOr<std::unique_ptr<InferenceResults>> InferenceJob::Start() {
   MILLRACE_RETURN_IF_ERROR(Validate());
-  Collector collector(state_.get());
-  const int threads = std::min({state_->options.max_feeding_threads.value_or(state_->nodes.size()),
-                                state_->source->num_partitions(), kMaxFeedingThreads});
-  std::vector<Thread> workers;
-  for (int i = 0; i < threads; ++i) {
-    absl::StatusOr<Thread> thread =
-        Thread::Start(absl::StrCat("feed-infer-", i), [this, &collector] {
-          while (std::optional<int> partition = collector.TakePartition()) {
-            const absl::Status status = RunPartition(*partition, collector);
-            if (!status.ok()) return collector.Fail(status);
-          }
-        });
-    if (thread.ok()) {
-      workers.push_back(*std::move(thread));
-    } else if (i == 0) {
-      return thread.status();
-    } else {
-      break;  // fewer do it too
+  std::unique_ptr<InferenceResults> results(new InferenceResults(state_));
+  MILLRACE_RETURN_IF_ERROR(results->StartThreads());
+  return results;
+}
+
+absl::Status InferenceJob::Collect(const Sink& sink) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<InferenceResults> results, Start());
+  const auto collect = [&]() -> absl::Status {
+    while (true) {
+      MILLRACE_ASSIGN_OR_RETURN(std::optional<PartitionResults> some, results->Next());
+      if (!some.has_value()) return absl::OkStatus();
+      MILLRACE_RETURN_IF_ERROR(sink(some->partition, std::move(some->rows)));
     }
-  }
-  absl::Status status = collector.Drain(sink);
+  };
+  absl::Status status = collect();
   if (!status.ok()) Cancel(status);
-  for (Thread& worker : workers) worker.Join();
   return status;
 }
 
-absl::Status InferenceJob::RunPartition(int partition, Collector& collector) {
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceReader> reader, OpenPartition(partition));
+// ----------------------------------------------------------------------------- InferenceResults
+
+InferenceResults::InferenceResults(std::shared_ptr<JobState> job)
+    : job_(std::move(job)), collector_(std::make_unique<Collector>(job_.get())) {}
+
+InferenceResults::~InferenceResults() {
+  job_->Cancel(absl::CancelledError("the results are not wanted any more"));
+  for (Thread& thread : threads_) thread.Join();
+}
+
+absl::Status InferenceResults::StartThreads() {
+  const int threads = std::min({job_->options.max_feeding_threads.value_or(job_->nodes.size()),
+                                job_->source->num_partitions(), kMaxFeedingThreads});
+  for (int i = 0; i < threads; ++i) {
+    absl::StatusOr<Thread> thread = Thread::Start(absl::StrCat("feed-infer-", i), [this] {
+      while (std::optional<int> partition = collector_->TakePartition()) {
+        const absl::Status status = RunPartition(*partition);
+        if (!status.ok()) return collector_->Fail(status);
+      }
+    });
+    if (!thread.ok()) return i == 0 ? thread.status() : absl::OkStatus();  // fewer do it too
+    threads_.push_back(*std::move(thread));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferenceResults::RunPartition(int partition) {
+  InferenceReader reader(job_, partition);
   while (true) {
-    MILLRACE_RETURN_IF_ERROR(collector.WaitForRoom(partition));
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, reader->Next());
+    MILLRACE_RETURN_IF_ERROR(collector_->WaitForRoom(partition));
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, reader.Next());
     const bool end = !results.has_value();
-    collector.Put(partition, std::move(results));
+    collector_->Put(partition, std::move(results));
     if (end) return absl::OkStatus();
   }
+}
+
+absl::StatusOr<std::optional<PartitionResults>> InferenceResults::Next() {
+  return collector_->Take();
 }
 
 }  // namespace millrace

@@ -3,7 +3,7 @@
 // One Inference call: the partitions of a source go to the nodes, and a result for every row comes
 // back, in order.
 //
-// Defines: InferenceJobOptions, InferenceReader, InferenceJob.
+// Defines: InferenceJobOptions, InferenceReader, PartitionResults, InferenceResults, InferenceJob.
 //
 // Lazily, partition by partition, fed as results are pulled:
 //
@@ -17,7 +17,12 @@
 //
 // or all of them at once, as many at a time as there are nodes:
 //
-//   MILLRACE_RETURN_IF_ERROR(job.Collect([&](int partition, RecordBatch results) { ... }));
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceResults> results, job.Start());
+//   while (true) {
+//     MILLRACE_ASSIGN_OR_RETURN(std::optional<PartitionResults> some, results->Next());
+//     if (!some.has_value()) break;   // all partitions are complete
+//     ...
+//   }
 //
 // When a session ends before its time (see feed/feeder/train_job.h for the cases) the partition is
 // fed again from row 0, to the same node, its next attempt, or, if the program reads no more,
@@ -34,12 +39,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "core/base/thread.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/feeder_nodes.h"
 #include "feed/feeder/feeder_partition.h"
@@ -61,9 +68,9 @@ struct InferenceJobOptions {
   // before it returns any.
   int64_t window_bytes = int64_t{16} << 20;
   // Results that were not pulled yet: while there are more, nothing is sent. Of each reader, and,
-  // in Collect(), of all partitions that wait for an earlier one.
+  // after Start(), of all partitions together.
   int64_t max_unread_bytes = int64_t{64} << 20;
-  std::optional<int> max_feeding_threads;  // Collect(); absent: one per fed node; at most 256
+  std::optional<int> max_feeding_threads;  // Start(); absent: one per fed node; at most 256
   int64_t feeder_attempt = 0;
 };
 
@@ -103,6 +110,7 @@ class InferenceReader {
 
  private:
   friend class InferenceJob;
+  friend class InferenceResults;
   InferenceReader(std::shared_ptr<inference_internal::JobState> job, int partition);
 
   struct Outcome {
@@ -144,8 +152,38 @@ class InferenceReader {
   absl::Status error_;
 };
 
+// Some results of one partition.
+struct PartitionResults {
+  int partition;
+  RecordBatch rows;
+};
+
+// The results of all partitions of a job, whose threads feed the nodes meanwhile.
+// Thread safety: one thread at a time. Lifetime: as of an InferenceReader. Destroying it ends the
+// job, also before the last result; its threads are joined then.
+class InferenceResults {
+ public:
+  ~InferenceResults();
+  InferenceResults(const InferenceResults&) = delete;
+  InferenceResults& operator=(const InferenceResults&) = delete;
+
+  // The next results: of partition 0, then 1, ..., each in row order; nullopt once every row of
+  // every partition has had one. Blocks. Returns the errors of InferenceReader::Next().
+  [[nodiscard]] absl::StatusOr<std::optional<PartitionResults>> Next();
+
+ private:
+  friend class InferenceJob;
+  explicit InferenceResults(std::shared_ptr<inference_internal::JobState> job);
+  absl::Status StartThreads();
+  absl::Status RunPartition(int partition);
+
+  const std::shared_ptr<inference_internal::JobState> job_;
+  const std::unique_ptr<inference_internal::Collector> collector_;
+  std::vector<Thread> threads_;  // of feed-infer-N, which use all of the above
+};
+
 // Thread safety: thread-safe.
-// Lifetime: everything passed in outlives the job and its readers.
+// Lifetime: everything passed in outlives the job, its readers and its results.
 class InferenceJob {
  public:
   // `observer`: nullptr if nobody is to be told; called by the threads that read results.
@@ -158,22 +196,22 @@ class InferenceJob {
   // partition, for options out of range and a cluster without fed nodes.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<InferenceReader>> OpenPartition(int partition);
 
-  // Called with the results of partition 0, then 1, ..., each in row order, one call at a time, in
-  // the thread of Collect(). An error ends Collect() with it.
-  using Sink = std::function<absl::Status(int partition, RecordBatch results)>;
+  // Feeds all partitions, as many at a time as there are threads; once. Returns the errors of
+  // OpenPartition(), and RESOURCE_EXHAUSTED or UNAVAILABLE if the system has no thread left.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<InferenceResults>> Start();
 
-  // Runs all partitions. Blocks until the last result was given to `sink`. Returns the errors of
-  // OpenPartition(), InferenceReader::Next() and `sink`, after which the job is cancelled. Its
-  // threads are joined.
+  // Start(), and all results to `sink`, one call at a time, in this thread. Blocks until the last
+  // one. Returns the errors of Start(), InferenceResults::Next() and `sink`, after which the job is
+  // cancelled.
+  using Sink = std::function<absl::Status(int partition, RecordBatch results)>;
   [[nodiscard]] absl::Status Collect(const Sink& sink);
 
-  // Ends every wait of readers and Collect() with `status`, which must not be OK. Readers of the
-  // source are cancelled; a thread inside the sink is not interrupted.
+  // Ends every wait of readers and results with `status`, which must not be OK. Readers of the
+  // source are cancelled; a thread inside a sink is not interrupted.
   void Cancel(const absl::Status& status);
 
  private:
   absl::Status Validate() const;
-  absl::Status RunPartition(int partition, inference_internal::Collector& collector);
 
   const std::shared_ptr<inference_internal::JobState> state_;
 };

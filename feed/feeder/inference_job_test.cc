@@ -203,6 +203,49 @@ TEST_F(InferenceJobTest, CollectGivesThePartitionsInOrder) {
   EXPECT_EQ(values, IdRange(0, 17 * 33));
 }
 
+// Also of the partition that is to be read next: nobody reads it.
+TEST_F(InferenceJobTest, ResultsThatNobodyReadsStopTheFeed) {
+  AddNode("worker:0", FakeFeedNode::Echo());
+  constexpr int64_t kRows = 20000;
+  const MemorySource source = IdSource(2, kRows);  // in batches of ten rows
+  InferenceJobOptions options = Options();
+  options.max_unread_bytes = 1000;
+  options.window_bytes = 1000;
+  auto job = Job(source, options);
+  auto results = *job->Start();
+  ASSERT_THAT(results->Next(), IsOk());
+  for (const absl::Time end = absl::Now() + absl::Milliseconds(300); absl::Now() < end;) {
+    ASSERT_LT(feeder_->stats().batches_sent, 200);
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  int64_t row = 10;
+  while (true) {
+    auto some = results->Next();
+    ASSERT_THAT(some, IsOk());
+    if (!some->has_value()) break;
+    EXPECT_EQ((*some)->partition, row / kRows);
+    ASSERT_EQ(Values((*some)->rows).front(), row);
+    row += (*some)->rows.num_rows();
+  }
+  EXPECT_EQ(row, 2 * kRows);
+  EXPECT_FALSE((*results->Next()).has_value()) << "the end stays";
+}
+
+TEST_F(InferenceJobTest, ResultsThatAreGivenUpEndTheJob) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = IdSource(3, 20000);
+  InferenceJobOptions options = Options();
+  options.max_unread_bytes = 1000;
+  auto job = Job(source, options);
+  auto results = *job->Start();
+  ASSERT_THAT(results->Next(), IsOk());
+  results.reset();
+  EXPECT_TRUE(
+      node.WaitFor([](const auto& events) { return events.back().type == FrameType::kAbort; }));
+  EXPECT_LT(feeder_->stats().batches_sent, 6000);
+  EXPECT_EQ(observer_.reports().back().state, PartitionProgress::State::kFailed);
+}
+
 TEST_F(InferenceJobTest, AnErrorOfTheSinkEndsCollect) {
   AddNode("worker:0", FakeFeedNode::Echo());
   const MemorySource source = IdSource(5, 30);

@@ -55,10 +55,11 @@ class StreamReader final : public RecordBatchReader {
 // What an exported stream's private_data points to.
 struct ExportedStream {
   std::unique_ptr<RecordBatchReader> reader;
-  std::string error;
+  absl::Status status;  // of the last call
+  std::string error;    // its message
 };
 
-ExportedStream* Exported(ArrowArrayStream* stream) {
+ExportedStream* Exported(const ArrowArrayStream* stream) {
   return static_cast<ExportedStream*>(stream->private_data);
 }
 
@@ -74,6 +75,8 @@ int ErrnoOf(absl::StatusCode code) {
       return EINVAL;
     case absl::StatusCode::kNotFound:
       return ENOENT;
+    case absl::StatusCode::kAlreadyExists:
+      return EEXIST;
     case absl::StatusCode::kPermissionDenied:
       return EACCES;
     case absl::StatusCode::kResourceExhausted:
@@ -88,6 +91,10 @@ int ErrnoOf(absl::StatusCode code) {
       return EAGAIN;
     case absl::StatusCode::kFailedPrecondition:
       return EBUSY;
+    case absl::StatusCode::kAborted:
+      return ESTALE;
+    case absl::StatusCode::kOutOfRange:
+      return ERANGE;
     default:
       return EIO;
   }
@@ -96,10 +103,9 @@ int ErrnoOf(absl::StatusCode code) {
 int ExportedNext(ArrowArrayStream* stream, ArrowArray* out) {
   ExportedStream* self = Exported(stream);
   absl::StatusOr<std::optional<RecordBatch>> batch = self->reader->Next();
-  if (!batch.ok()) {
-    self->error = std::string(batch.status().message());
-    return ErrnoOf(batch.status().code());
-  }
+  self->status = batch.status();
+  self->error = std::string(self->status.message());
+  if (!batch.ok()) return ErrnoOf(self->status.code());
   *out = ArrowArray{};  // release == nullptr is the end
   if (batch->has_value()) (*batch)->Export(out);
   return 0;
@@ -132,7 +138,14 @@ void ExportReader(std::unique_ptr<RecordBatchReader> reader, ArrowArrayStream* o
   out->get_next = &ExportedNext;
   out->get_last_error = &ExportedError;
   out->release = &ReleaseStream;
-  out->private_data = new ExportedStream{std::move(reader), ""};
+  out->private_data = new ExportedStream{std::move(reader), absl::OkStatus(), ""};
+}
+
+absl::Status ExportedStatus(const ArrowArrayStream& stream) {
+  if (stream.release != &ReleaseStream) {
+    return absl::InvalidArgumentError("the Arrow stream is released, or another library's");
+  }
+  return Exported(&stream)->status;
 }
 
 absl::StatusOr<std::unique_ptr<StreamSource>> StreamSource::Create(int num_partitions,

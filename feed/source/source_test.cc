@@ -133,23 +133,46 @@ TEST(StreamTest, StaysAtTheEnd) {
 
 class FailingReader final : public RecordBatchReader {
  public:
+  explicit FailingReader(absl::Status status) : status_(std::move(status)) {}
   const Schema& schema() const override { return schema_; }
-  absl::StatusOr<std::optional<RecordBatch>> Next() override {
-    return absl::PermissionDeniedError("no access to the table");
-  }
+  absl::StatusOr<std::optional<RecordBatch>> Next() override { return status_; }
 
  private:
+  const absl::Status status_;
   Schema schema_;
 };
 
 TEST(StreamTest, CarriesErrorsWithTheirMessage) {
+  // Those of which errno knows.
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kCancelled, absl::StatusCode::kInvalidArgument,
+        absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kNotFound,
+        absl::StatusCode::kAlreadyExists, absl::StatusCode::kPermissionDenied,
+        absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition,
+        absl::StatusCode::kAborted, absl::StatusCode::kOutOfRange, absl::StatusCode::kUnimplemented,
+        absl::StatusCode::kUnavailable}) {
+    nanoarrow::UniqueArrayStream stream;
+    ExportReader(std::make_unique<FailingReader>(absl::Status(code, "no access to the table")),
+                 stream.get());
+    absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = MakeStreamReader(stream.get());
+    ASSERT_THAT(reader, IsOk());
+    EXPECT_THAT((*reader)->Next(),
+                StatusIs(code, AllOf(HasSubstr("no access"), HasSubstr("Arrow stream"))));
+  }
+}
+
+TEST(StreamTest, WhoMadeAStreamKnowsItsError) {
+  const absl::Status lost =
+      absl::DataLossError("the file is cut short");  // errno has no such thing
   nanoarrow::UniqueArrayStream stream;
-  ExportReader(std::make_unique<FailingReader>(), stream.get());
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = MakeStreamReader(stream.get());
-  ASSERT_THAT(reader, IsOk());
-  EXPECT_THAT((*reader)->Next(),
-              StatusIs(absl::StatusCode::kPermissionDenied,
-                       AllOf(HasSubstr("no access"), HasSubstr("Arrow stream"))));
+  EXPECT_THAT(ExportedStatus(*stream.get()), StatusIs(absl::StatusCode::kInvalidArgument));
+  ExportReader(std::make_unique<FailingReader>(lost), stream.get());
+  EXPECT_THAT(ExportedStatus(*stream.get()), IsOk());
+  ArrowArray array = {};
+  EXPECT_EQ(stream->get_next(stream.get(), &array), EIO);
+  nanoarrow::UniqueArrayStream moved(stream.get());
+  EXPECT_EQ(ExportedStatus(*moved.get()), lost);
+  EXPECT_THAT(ExportedStatus(*stream.get()), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(StreamTest, RefusesAReleasedStreamAndAnUnsupportedSchema) {
