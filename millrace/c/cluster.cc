@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/call_once.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
+#include "core/base/mutex.h"
 #include "millrace/c/c_support.h"
 #include "millrace/c/cluster_options.h"
 #include "millrace/cluster.h"
@@ -40,25 +41,46 @@ namespace millrace {
 namespace {
 
 // Calls on_failure once, whoever hears of the failure first; all others wait until it has returned.
+// Results share it with their cluster, and may outlive that.
 class FailureTeller {
  public:
   using Callback = void (*)(const millrace_failure* failure, void* user_data);
 
   FailureTeller(Callback callback, void* user_data) : callback_(callback), user_data_(user_data) {}
 
+  // Whose cause OrTold() looks for; null once it is about to go.
+  void Watch(const Cluster* cluster) {
+    MutexLock lock(&mu_);
+    cluster_ = cluster;
+  }
+
   void Tell(const NodeFailure& failure) {
-    if (callback_ != nullptr) absl::call_once(once_, [&] { Call(failure); });
+    MutexLock lock(&mu_);
+    Call(failure);
+  }
+
+  // What a call returns. Its error may be known before the cluster's own thread tells the cause.
+  absl::Status OrTold(absl::Status status) {
+    if (status.ok()) return status;
+    MutexLock lock(&mu_);
+    if (cluster_ == nullptr) return status;
+    const std::optional<NodeFailure> cause = cluster_->Status().first_cause;
+    if (cause.has_value()) Call(*cause);
+    return status;
   }
 
  private:
-  void Call(const NodeFailure& failure) {
+  void Call(const NodeFailure& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (callback_ == nullptr || std::exchange(told_, true)) return;
     const FailureForC told(failure);
     callback_(&told.get(), user_data_);
   }
 
   const Callback callback_;
   void* const user_data_;
-  absl::once_flag once_;
+  Mutex mu_;  // held while on_failure runs, which must not call the cluster
+  bool told_ ABSL_GUARDED_BY(mu_) = false;
+  const Cluster* cluster_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 }  // namespace
@@ -68,20 +90,14 @@ struct millrace_cluster {
   millrace_cluster(const millrace_cluster_options& options, millrace::Agents of)
       : stop(options.stop == nullptr ? std::make_shared<millrace::StopRequest>()
                                      : options.stop->request),
-        failure(options.observer.on_failure, options.observer.user_data),
+        failure(std::make_shared<millrace::FailureTeller>(options.observer.on_failure,
+                                                          options.observer.user_data)),
         agents(std::move(of)) {}
-
-  // What a call returns. Its error may be known before the cluster's own thread tells the cause.
-  absl::Status Told(absl::Status status) {
-    if (status.ok()) return status;
-    const std::optional<millrace::NodeFailure> cause = running->Status().first_cause;
-    if (cause.has_value()) failure.Tell(*cause);
-    return status;
-  }
+  ~millrace_cluster() { failure->Watch(nullptr); }
 
   // The cluster goes first.
   const std::shared_ptr<millrace::StopRequest> stop;
-  millrace::FailureTeller failure;
+  const std::shared_ptr<millrace::FailureTeller> failure;
   const millrace::Agents agents;
   std::string address;
   std::unique_ptr<millrace::Cluster> running;
@@ -137,22 +153,25 @@ absl::StatusOr<millrace_source*> SourceFromFunction(int32_t num_partitions,
   return new millrace_source{std::move(source)};
 }
 
-// Batches that are in memory, for a consumer of streams.
-class CollectedReader final : public RecordBatchReader {
+// The results of a call, with what has to live as long as they are read.
+class ResultsReader final : public RecordBatchReader {
  public:
-  CollectedReader(Schema schema, std::vector<RecordBatch> batches)
-      : schema_(std::move(schema)), batches_(std::move(batches)) {}
+  ResultsReader(std::shared_ptr<StopRequest> stop, std::shared_ptr<FailureTeller> failure,
+                std::unique_ptr<RecordBatchReader> results)
+      : stop_(std::move(stop)), failure_(std::move(failure)), results_(std::move(results)) {}
 
-  const Schema& schema() const override { return schema_; }
+  const Schema& schema() const override { return results_->schema(); }
   absl::StatusOr<std::optional<RecordBatch>> Next() override {
-    if (next_ == batches_.size()) return std::optional<RecordBatch>();
-    return std::optional<RecordBatch>(std::move(batches_[next_++]));
+    absl::StatusOr<std::optional<RecordBatch>> next = results_->Next();
+    failure_->OrTold(next.status()).IgnoreError();
+    return next;
   }
 
  private:
-  const Schema schema_;
-  std::vector<RecordBatch> batches_;
-  size_t next_ = 0;
+  // The results go first.
+  const std::shared_ptr<StopRequest> stop_;
+  const std::shared_ptr<FailureTeller> failure_;
+  const std::unique_ptr<RecordBatchReader> results_;
 };
 
 absl::Status Run(const millrace_cluster_options* given, millrace_cluster** cluster) {
@@ -163,11 +182,12 @@ absl::Status Run(const millrace_cluster_options* given, millrace_cluster** clust
   MILLRACE_RETURN_IF_ERROR(TakeShape(known, agents, &options));
   auto started = std::make_unique<millrace_cluster>(known, std::move(agents));
   options.stop_request = started->stop.get();
-  options.observer.on_failure = [teller = &started->failure](const NodeFailure& failure) {
+  options.observer.on_failure = [teller = started->failure](const NodeFailure& failure) {
     teller->Tell(failure);
   };
   MILLRACE_ASSIGN_OR_RETURN(started->running,
                             Cluster::Run(*started->agents.launcher, program, std::move(options)));
+  started->failure->Watch(started->running.get());
   started->address = started->running->server_address();
   *cluster = started.release();
   return absl::OkStatus();
@@ -221,16 +241,8 @@ absl::Status Infer(millrace_cluster* cluster, const millrace_source* source,
   options.stop_request = stop.get();
   MILLRACE_ASSIGN_OR_RETURN(InferenceResult inference,
                             cluster->running->Inference(source->rows, options));
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<RecordBatch> batches, inference.Collect());
-  Schema schema;
-  if (!batches.empty()) schema = batches[0].schema();
-  for (const RecordBatch& batch : batches) {
-    if (batch.schema() == schema) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("results of one call have one schema: ",
-                     Schema::DescribeDifference(schema, batch.schema())));
-  }
-  ExportReader(std::make_unique<CollectedReader>(std::move(schema), std::move(batches)), results);
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<RecordBatchReader> reader, inference.Open());
+  ExportReader(std::make_unique<ResultsReader>(stop, cluster->failure, std::move(reader)), results);
   return absl::OkStatus();
 }
 
@@ -380,7 +392,8 @@ int32_t millrace_cluster_train(millrace_cluster* cluster, const millrace_source*
   if (cluster == nullptr || source == nullptr) {
     return ReportStatus(NullArgument("millrace_cluster_train", "cluster or source"), error);
   }
-  return ReportStatus(cluster->Told(millrace::Train(cluster, source, call, result)), error);
+  return ReportStatus(cluster->failure->OrTold(millrace::Train(cluster, source, call, result)),
+                      error);
 }
 
 int32_t millrace_cluster_inference(millrace_cluster* cluster, const millrace_source* source,
@@ -390,7 +403,15 @@ int32_t millrace_cluster_inference(millrace_cluster* cluster, const millrace_sou
     return ReportStatus(NullArgument("millrace_cluster_inference", "cluster, source or results"),
                         error);
   }
-  return ReportStatus(cluster->Told(millrace::Infer(cluster, source, call, results)), error);
+  return ReportStatus(cluster->failure->OrTold(millrace::Infer(cluster, source, call, results)),
+                      error);
+}
+
+int32_t millrace_stream_error(const struct ArrowArrayStream* stream, millrace_error* error) {
+  if (stream == nullptr) {
+    return ReportStatus(NullArgument("millrace_stream_error", "stream"), error);
+  }
+  return ReportStatus(millrace::ExportedStatus(*stream), error);
 }
 
 int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const char* queue,
@@ -399,7 +420,7 @@ int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const char* queue,
     return ReportStatus(NullArgument("millrace_cluster_end_feed", "cluster"), error);
   }
   const absl::Status ended = cluster->running->EndFeed(queue == nullptr ? "input" : queue);
-  return ReportStatus(cluster->Told(ended), error);
+  return ReportStatus(cluster->failure->OrTold(ended), error);
 }
 
 int32_t millrace_cluster_shutdown(millrace_cluster* cluster, const millrace_shutdown* options,
@@ -407,7 +428,7 @@ int32_t millrace_cluster_shutdown(millrace_cluster* cluster, const millrace_shut
   if (cluster == nullptr) {
     return ReportStatus(NullArgument("millrace_cluster_shutdown", "cluster"), error);
   }
-  return ReportStatus(cluster->Told(millrace::Shutdown(cluster, options)), error);
+  return ReportStatus(cluster->failure->OrTold(millrace::Shutdown(cluster, options)), error);
 }
 
 void millrace_cluster_stop(millrace_cluster* cluster, const char* reason, int32_t now) {

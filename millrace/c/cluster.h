@@ -306,14 +306,25 @@ MILLRACE_API int32_t millrace_cluster_train(millrace_cluster* cluster,
                                             const millrace_feed_call* call,
                                             millrace_train_result* result, millrace_error* error);
 
-// Feeds every row of `source`, and fills *results with one row of results for each, in the order of
-// the rows and partitions; all are in memory when it returns, and live without the cluster. Blocks.
-// Errors as training, and FAILED_PRECONDITION naming rows that have not got one result.
+// Feeds `source` while *results is read: one row of results for each of its rows, in the order of
+// the rows and partitions. Blocks until the first are there. While nobody reads, nodes are fed
+// until about 64 MiB of results wait, and then answer no other call.
+// Releasing the stream ends the inference, also before the last results, and waits until `source`
+// is not read any more; the cluster goes on. It may outlive the cluster, with which it ends:
+// CANCELLED, or why the cluster failed. Errors as training, and FAILED_PRECONDITION naming rows
+// that have not got one result, from here or from the stream; then millrace_stream_error() has the
+// code. `call->stop` ends the stream too.
 MILLRACE_API int32_t millrace_cluster_inference(millrace_cluster* cluster,
                                                 const millrace_source* source,
                                                 const millrace_feed_call* call,
                                                 struct ArrowArrayStream* results,
                                                 millrace_error* error);
+
+// What the last get_next() of such a stream came to, of which it has told an errno value and a
+// text: the code, and the same text. INVALID_ARGUMENT too if the stream is released, or none that
+// millrace_cluster_inference() has filled.
+MILLRACE_API int32_t millrace_stream_error(const struct ArrowArrayStream* stream,
+                                           millrace_error* error);
 
 // Ends what nodes do with a queue (NULL: "input"), training or inference: their feed ends once what
 // was fed is read. A program that has trained may serve inference on the queue afterwards.

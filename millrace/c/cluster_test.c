@@ -1,6 +1,12 @@
 /* Clusters of test_node.c, started, fed and ended through the C interface. */
 
+#define _POSIX_C_SOURCE 200809L /* nanosleep() */
+
 #include "millrace/c/cluster.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "millrace/c/test_check.h"
 #include "nanoarrow/nanoarrow.h"
@@ -71,6 +77,86 @@ static int32_t OpenPartition(int32_t partition, int64_t data_epoch, void* user_d
   return MILLRACE_OK;
 }
 
+/* Rows without end in two partitions, each row a batch: an id, and a blob that is large enough to
+ * be counted. Where they fail, the first partition has kGood, and the second one, after `go`, rows
+ * with the id -1. */
+enum { kBlobBytes = 1 << 20, kGood = 5 };
+typedef struct {
+  atomic_int pulled; /* of both */
+  int fails;
+  atomic_int go;
+} Endless;
+typedef struct {
+  Endless* of;
+  int partition;
+  int next;
+} EndlessRows;
+
+static void Pause(long ms) {
+  const struct timespec pause = {.tv_nsec = ms * 1000 * 1000};
+  nanosleep(&pause, NULL);
+}
+
+static int MakeRow(int64_t id, struct ArrowSchema* schema, struct ArrowArray* array) {
+  static const char blob[kBlobBytes];
+  const int64_t offsets[] = {0, kBlobBytes};
+  const millrace_tensor ids = {sizeof(ids), &id, MILLRACE_INT64, 1, {1}, 0};
+  millrace_builder* builder = millrace_builder_new();
+  int32_t code = millrace_builder_add(builder, "id", &ids, NULL, NULL);
+  if (code == MILLRACE_OK) {
+    code = millrace_builder_add_strings(builder, "blob", blob, offsets, 1, 1, NULL, NULL);
+  }
+  if (code == MILLRACE_OK) code = millrace_builder_finish(builder, schema, array, NULL);
+  millrace_builder_free(builder);
+  return code == MILLRACE_OK ? 0 : EIO;
+}
+
+static int EndlessSchema(struct ArrowArrayStream* stream, struct ArrowSchema* out) {
+  (void)stream;
+  struct ArrowArray array;
+  const int failed = MakeRow(0, out, &array);
+  if (!failed) array.release(&array);
+  return failed;
+}
+
+static int EndlessNext(struct ArrowArrayStream* stream, struct ArrowArray* out) {
+  EndlessRows* rows = stream->private_data;
+  atomic_fetch_add(&rows->of->pulled, 1);
+  int id = rows->next++;
+  if (rows->of->fails && rows->partition == 0 && id == kGood) {
+    *out = (struct ArrowArray){.release = NULL};
+    return 0;
+  }
+  if (rows->of->fails && rows->partition == 1) {
+    while (!atomic_load(&rows->of->go)) Pause(1);
+    id = -1;
+  }
+  struct ArrowSchema schema;
+  const int failed = MakeRow(id, &schema, out);
+  if (!failed) schema.release(&schema);
+  return failed;
+}
+
+static const char* EndlessError(struct ArrowArrayStream* stream) {
+  (void)stream;
+  return NULL;
+}
+
+static void EndlessRelease(struct ArrowArrayStream* stream) {
+  free(stream->private_data);
+  stream->release = NULL;
+}
+
+static int32_t OpenEndless(int32_t partition, int64_t data_epoch, void* user_data,
+                           struct ArrowArrayStream* out, millrace_error* error) {
+  (void)data_epoch, (void)error;
+  EndlessRows* rows = malloc(sizeof(*rows));
+  CHECK(rows != NULL);
+  *rows = (EndlessRows){.of = user_data, .partition = partition};
+  *out = (struct ArrowArrayStream){EndlessSchema, EndlessNext, EndlessError, EndlessRelease, rows};
+  return MILLRACE_OK;
+}
+
 /* ---- clusters ----------------------------------------------------------------------------------
  */
 
@@ -79,7 +165,7 @@ typedef struct {
   int64_t rows;
   int said; /* that the line was there */
   const char* line;
-  char failed[64]; /* "worker:0: exit code 1: last stderr line" */
+  char failed[64];   /* "worker:0: exit code 1: last stderr line" */
 } Heard;
 
 static void OnMetric(const char* node, const char* name, int64_t step, double value,
@@ -116,6 +202,7 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .num_executors = nodes,
                                             .input_mode = MILLRACE_INPUT_FEED,
                                             .node = {.working_dir = getenv("TEST_TMPDIR")},
+                                            .feed = {.budget_bytes = 4 << 20},
                                             .observer = {.user_data = heard,
                                                          .on_output = OnOutput,
                                                          .on_metric = OnMetric,
@@ -184,12 +271,125 @@ static void FeedsTrainingAndInference(millrace_error* error) {
   struct ArrowArrayStream results;
   CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
   millrace_source_free(source);
+  CheckResults(&results);
+  CHECK_OK(millrace_stream_error(&results, error), *error);
   CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
   millrace_cluster_free(cluster);
-  CheckResults(&results); /* they live without the cluster */
+  struct ArrowArray none;
+  CHECK(results.get_next(&results, &none) == 0 && none.release == NULL); /* the end stays */
   results.release(&results);
   /* 0 + 1 + ... + 29, four times in a row, in two epochs. */
   CHECK(heard.sum == 435.0 * 4 * 2 && heard.rows == 60 && heard.said);
+}
+
+/* ---- results, as they come ---------------------------------------------------------------------
+ */
+
+/* Reads the row `id` of OpenEndless(), which the caller releases. */
+static struct ArrowArray ReadRow(struct ArrowArrayStream* results, int64_t id) {
+  struct ArrowArray row;
+  CHECK(results->get_next(results, &row) == 0 && row.release != NULL && row.length == 1);
+  const struct ArrowArray* const ids = row.children[0];
+  CHECK(((const int64_t*)ids->buffers[1])[ids->offset] == id);
+  return row;
+}
+
+static millrace_source* OpenEndlessSource(Endless* endless, millrace_error* error) {
+  millrace_source* source = NULL;
+  CHECK_OK(millrace_source_from_function(2, OpenEndless, endless, 1, &source, error), *error);
+  return source;
+}
+
+/* What is pulled while nobody reads: 64 MiB of results, what two nodes may hold, and what is on its
+ * way. */
+static int MostPulledUnread(Endless* endless) {
+  enum { kMost = 200 };
+  int pulled = -1;
+  for (int now = 0; now != pulled; now = atomic_load(&endless->pulled)) {
+    pulled = now;
+    CHECK(pulled < kMost);
+    Pause(300);
+  }
+  return pulled;
+}
+
+static void ResultsAreReadAsTheyComeAndMayBeLeft(millrace_error* error) {
+  Heard heard = {.line = ""};
+  millrace_cluster* cluster = Start("echo", 2, &heard, error);
+  Endless endless = {.fails = 0};
+  millrace_source* source = OpenEndlessSource(&endless, error);
+  struct ArrowArrayStream results;
+  CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
+  millrace_source_free(source);
+  const int unread = MostPulledUnread(&endless);
+  CHECK(unread >= 32); /* or it would say nothing */
+  struct ArrowArray kept = ReadRow(&results, 0);
+  for (int64_t id = 1; id < unread; ++id) {
+    struct ArrowArray row = ReadRow(&results, id);
+    row.release(&row);
+  }
+  results.release(&results);
+  const int pulled = atomic_load(&endless.pulled);
+
+  /* The cluster goes on, and nobody reads the source any more. */
+  source = MakeSource(error);
+  CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
+  millrace_source_free(source);
+  int64_t rows = 0;
+  for (struct ArrowArray row;; row.release(&row)) {
+    CHECK(results.get_next(&results, &row) == 0);
+    if (row.release == NULL) break;
+    rows += row.length;
+  }
+  CHECK(rows == kPartitions * kRows);
+  results.release(&results);
+  CHECK(atomic_load(&endless.pulled) == pulled);
+
+  /* And the stream ends with it. */
+  source = OpenEndlessSource(&endless, error);
+  CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
+  struct ArrowArray row = ReadRow(&results, 0);
+  row.release(&row);
+  CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
+  millrace_cluster_free(cluster);
+  millrace_source_free(source);
+  CHECK(results.get_next(&results, &row) == ECANCELED);
+  CHECK_ERROR(millrace_stream_error(&results, error), *error, MILLRACE_CANCELLED, "not all read");
+  struct ArrowSchema schema;
+  CHECK(results.get_schema(&results, &schema) == 0 && schema.n_children == 2);
+  schema.release(&schema);
+  results.release(&results);
+  CHECK_ERROR(millrace_stream_error(&results, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "released");
+  const struct ArrowArray* const blob = kept.children[1];
+  const int32_t* const offsets = blob->buffers[1];
+  CHECK(offsets[blob->offset + 1] - offsets[blob->offset] == kBlobBytes);
+  CHECK(((const char*)blob->buffers[2])[offsets[blob->offset + 1] - 1] == '\0');
+  kept.release(&kept);
+}
+
+static void AnErrorHalfWayIsThatOfTheRead(millrace_error* error) {
+  Heard heard = {.line = ""};
+  millrace_cluster* cluster = Start("echo", 2, &heard, error);
+  Endless endless = {.fails = 1};
+  millrace_source* source = OpenEndlessSource(&endless, error);
+  struct ArrowArrayStream results;
+  CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
+  struct ArrowArray row;
+  for (int id = 0; id < kGood; ++id) {
+    row = ReadRow(&results, id);
+    row.release(&row);
+  }
+  atomic_store(&endless.go, 1);
+  CHECK(results.get_next(&results, &row) == EIO); /* which says less */
+  CHECK_ERROR(millrace_stream_error(&results, error), *error, MILLRACE_DATA_LOSS, "on purpose");
+  CHECK(strstr(error->message, "worker:") != NULL);
+  CHECK(strcmp(results.get_last_error(&results), error->message) == 0);
+  CHECK(strstr(heard.failed, ": exit code 1") != NULL); /* before the read returned */
+  millrace_cluster_free(cluster);
+  CHECK(results.get_next(&results, &row) == EIO); /* errors stay */
+  results.release(&results);
+  millrace_source_free(source);
 }
 
 static void OnRestart(const millrace_restart* restart, void* user_data) {
@@ -367,6 +567,9 @@ int main(int argc, char** argv) {
   millrace_error error = MILLRACE_ERROR_INIT;
   FeedsTrainingAndInference(&error);
   fprintf(stderr, "FeedsTrainingAndInference: ok\n");
+  ResultsAreReadAsTheyComeAndMayBeLeft(&error);
+  fprintf(stderr, "ResultsAreReadAsTheyComeAndMayBeLeft: ok\n");
+  AnErrorHalfWayIsThatOfTheRead(&error);
   ARestartIsHeard(&error);
   MemoryOutlivesBatchFeedAndNode(&error);
   fprintf(stderr, "MemoryOutlivesBatchFeedAndNode: ok\n");

@@ -103,6 +103,34 @@ static int32_t Infer(millrace_node* node, millrace_error* error) {
   return code;
 }
 
+/* ---- echo: answers inference with the rows themselves ------------------------------------------
+ */
+
+static int32_t Echo(millrace_node* node, void* user_data, millrace_error* error) {
+  (void)user_data;
+  millrace_feed_options options = {.struct_size = sizeof(options), .inference = 1};
+  millrace_feed* feed = NULL;
+  int32_t code = millrace_feed_open(node, &options, &feed, error);
+  while (code == MILLRACE_OK) {
+    millrace_batch* batch = NULL;
+    code = millrace_feed_next(feed, 1, &batch, error);
+    if (code != MILLRACE_OK || batch == NULL) break;
+    millrace_tensor id = {.struct_size = sizeof(id)};
+    CHECK_OK(millrace_batch_tensor(batch, "id", &id, error), *error);
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    if (*(const int64_t*)id.data < 0) {
+      code = millrace_error_set(error, MILLRACE_DATA_LOSS, "on purpose");
+    } else {
+      CHECK_OK(millrace_batch_export(batch, &schema, &array, error), *error);
+      code = millrace_feed_results(feed, &schema, &array, error);
+    }
+    millrace_batch_free(batch);
+  }
+  millrace_feed_close(feed);
+  return code;
+}
+
 static int32_t WriteModel(const char* directory, void* user_data, millrace_error* error) {
   const char* const what = user_data;
   if (strcmp(what, "fails") == 0) {
@@ -371,6 +399,7 @@ static void Outlive(void) {
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "sum") == 0) return millrace_run_node(Sum, argv[1]);
+  if (strcmp(what, "echo") == 0) return millrace_run_node(Echo, NULL);
   if (strcmp(what, "misuse") == 0) return millrace_run_node(Misuse, NULL);
   if (strcmp(what, "again") == 0) return millrace_run_node(Again, NULL);
   if (strcmp(what, "outlive") == 0) {

@@ -1,11 +1,14 @@
 """Drivers in Python, on real clusters of nodes in Python and in C++."""
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import unittest.mock
 
@@ -31,6 +34,42 @@ def answer_with_texts(node):
     feed = node.feed(mode="inference")
     for batch in feed:
         feed.results({"text": [f"{node.name} has {text}" for text in batch["text"].to_pylist()]})
+
+
+class _EndlessRows:
+    """A Source of rows without end in two partitions, each a batch with a blob that is large enough to be counted.
+    If it fails, the first has five, and the second one, after `go`, rows with the id -1."""
+
+    _BLOB = bytes(1 << 20)
+
+    def __init__(self, fails=False, interrupts_at=None):
+        self.pulled = 0  # of both
+        self._interrupts_at = interrupts_at
+        self.go = threading.Event()
+        self._lock = threading.Lock()
+        self._fails = fails
+
+    def _batches(self, partition):
+        if self._fails and partition == 1:
+            self.go.wait()
+        for i in range(5) if self._fails and partition == 0 else itertools.count():
+            with self._lock:
+                self.pulled += 1
+                if self.pulled == self._interrupts_at:
+                    _interrupt()
+            yield pa.record_batch({"id": [-1 if self._fails and partition == 1 else i], "blob": [self._BLOB]})
+
+    def source(self):
+        schema = pa.schema({"id": pa.int64(), "blob": pa.binary()})
+        return millrace.Source(lambda p, _: pa.RecordBatchReader.from_batches(schema, self._batches(p)), 2)
+
+    def wait_until_nobody_pulls(self, most):
+        """Which takes no more than `most` rows."""
+        before = -1
+        while before != self.pulled:
+            before = self.pulled
+            assert before <= most, before
+            time.sleep(0.5)
 
 
 def _interrupt():
@@ -78,11 +117,17 @@ class DataTest(unittest.TestCase):
                 self.assertEqual(cluster.inference(data).to_pylist(), _EXPECTED, kind)
             result = cluster.inference(table, num_partitions=3)
             self.assertEqual(sum(batch.num_rows for batch in result), 101)
-            with self.assertRaisesRegex(millrace.FailedPreconditionError, "read already"):
-                result.table()
+            for again in (result.table, result.to_pylist, result.reader, result.__iter__, result.__arrow_c_stream__):
+                with self.assertRaisesRegex(millrace.FailedPreconditionError, "read already"):
+                    again()
+            self.assertIsNone(next(result, None))
             self.assertEqual(pl.DataFrame(cluster.inference(table)).to_dicts(), _EXPECTED)
-            kept = cluster.inference(table)
-        self.assertEqual(kept.table().to_pylist(), _EXPECTED)  # without the cluster
+            self.assertEqual(cluster.inference(table).reader().read_all().to_pylist(), _EXPECTED)
+            result = cluster.inference(table, num_partitions=3)
+            first = next(result)
+            self.assertEqual(first.to_pylist() + result.table().to_pylist(), _EXPECTED)
+            kept = cluster.inference(table).table()
+        self.assertEqual(kept.to_pylist(), _EXPECTED)  # without the cluster
 
     def test_the_index_of_a_frame_is_not_fed_with_or_without_arrow(self):
         frame = pd.DataFrame({"id": [3, 4, 5], "text": ["x", None, "y"], "day": pd.to_datetime(["2024-02-29"] * 3)})
@@ -98,6 +143,13 @@ class DataTest(unittest.TestCase):
                 with unittest.mock.patch.dict(sys.modules, {"pyarrow": None}):  # as where it is not installed
                     answers = cluster.inference(data)
                 self.assertEqual(answers.to_pylist(), expected, kind)
+            with unittest.mock.patch.dict(sys.modules, {"pyarrow": None}):
+                fed_again = cluster.inference(cluster.inference({"id": [1, 2]}))
+                answers = cluster.inference(millrace.Source(lambda p, _: {"id": [p]}, 2))
+                with self.assertRaisesRegex(millrace.FailedPreconditionError, r"pyarrow.*call to_pylist\(\)"):
+                    answers.__arrow_c_stream__()
+                self.assertEqual(fed_again.to_pylist(), [{"columns": "columns"}] * 2)
+                self.assertEqual(answers.to_pylist(), [{"columns": "id"}] * 2)
 
     def test_nodes_end_together(self):
         sizes = [100, 3, 250, 40, 99]  # rows of the partitions
@@ -152,6 +204,118 @@ class DataTest(unittest.TestCase):
             with self.assertRaisesRegex(millrace.NotFoundError, "no queue 'nowhere'"):
                 cluster.train({"id": [1]}, queue="nowhere")
             self.assertEqual(cluster.train({"id": [1]}).rows, 1)
+
+
+class ResultsTest(unittest.TestCase):
+    """Results come while rows are fed."""
+
+    def _run(self, nodes=2):
+        return run(Heard(), _PROGRAM, nodes, args=["echo"], feed=millrace.FeedOptions(budget_bytes=4 << 20))
+
+    def test_they_are_read_in_bounded_memory_and_may_be_left(self):
+        with self._run() as cluster:
+            endless = _EndlessRows()
+            with cluster.inference(endless.source()) as result:
+                # 64 MiB of results, what two nodes may hold, and what is on its way.
+                endless.wait_until_nobody_pulls(most=200)
+                self.assertGreater(endless.pulled, 32)
+                read = [next(result)["id"].to_pylist() for _ in range(100)]
+                self.assertEqual(read, [[i] for i in range(100)])
+            pulled = endless.pulled
+            with self.assertRaisesRegex(millrace.FailedPreconditionError, "the inference is closed"):
+                next(result)
+            self.assertRegex(repr(result), ", closed>$")
+            self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), [{"id": i} for i in _IDS])
+            self.assertEqual(endless.pulled, pulled)
+            for batch in cluster.inference(_EndlessRows().source()):  # nobody has it after the loop
+                self.assertEqual(batch["id"].to_pylist(), [0])
+                break
+            self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), [{"id": i} for i in _IDS])
+
+    def test_whoever_reads_arrow_may_leave_them_too(self):
+        with self._run() as cluster:
+            reader = pa.RecordBatchReader.from_stream(cluster.inference(_EndlessRows().source()))
+            self.assertEqual([reader.read_next_batch()["id"].to_pylist() for _ in range(10)], [[i] for i in range(10)])
+            del reader
+            # Polars holds the GIL while it waits for rows, which Python makes.
+            rows = millrace.Source(lambda p, _: {"id": list(range(50))}, 2)
+            self.assertEqual(pl.DataFrame(cluster.inference(rows))["id"].to_list(), 2 * list(range(50)))
+
+    def test_an_error_half_way_is_that_of_the_read(self):
+        reads = {
+            "next": lambda result: [next(result) for _ in range(6)],
+            "table": lambda result: result.table(),
+            "to_pylist": lambda result: result.to_pylist(),
+            "reader": lambda result: result.reader().read_all(),
+        }
+        for what, read in reads.items():
+            endless = _EndlessRows(fails=True)
+            with self.assertRaises(millrace.MillraceError) as raised, self._run() as cluster:
+                result = cluster.inference(endless.source())
+                endless.go.set()
+                try:
+                    read(result)
+                finally:
+                    with self.assertRaises(millrace.MillraceError):
+                        next(result)  # errors stay
+            error = raised.exception
+            self.assertRegex(error.node, "^worker:[01]$", what)
+            self.assertEqual(error.exit_status, "exit code 1", what)
+            self.assertRegex(str(error).splitlines()[0], f"{error.node}.*RuntimeError: a negative row", what)
+
+    def test_ctrl_c_ends_a_read_and_leaves_the_cluster(self):
+        reads = {
+            "next": lambda result: sum(batch.num_rows for batch in result),
+            "table": lambda result: result.table(),
+            "to_pylist": lambda result: result.to_pylist(),
+            "reader": lambda result: result.reader().read_all(),
+        }
+        with self._run() as cluster:
+            for what, read in reads.items():
+                result = cluster.inference(_EndlessRows(interrupts_at=200).source())  # later than without a read
+                with self.assertRaises(KeyboardInterrupt, msg=what):
+                    read(result)
+                with self.assertRaisesRegex(millrace.CancelledError, "interrupted"):
+                    next(result)
+            self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), [{"id": i} for i in _IDS])
+
+    def test_they_end_with_the_cluster(self):
+        for ends in ("shutdown", "close"):
+            cluster = self._run()
+            self.addCleanup(cluster.close)
+            result = cluster.inference(_EndlessRows().source())
+            next(result)
+            getattr(cluster, ends)()
+            with self.assertRaisesRegex(millrace.CancelledError, "the results were not all read"):
+                next(result)
+
+    def test_another_thread_may_close_them_while_they_are_read(self):
+        closing = threading.Event()
+
+        def batches(partition):
+            if partition == 1:
+                closing.wait()
+            yield pa.record_batch({"id": [partition]})
+
+        schema = pa.schema({"id": pa.int64()})
+        source = millrace.Source(lambda p, _: pa.RecordBatchReader.from_batches(schema, batches(p)), 2)
+        with self._run() as cluster:
+            result = cluster.inference(source)
+            self.assertEqual(next(result).to_pylist(), [{"id": 0}])
+
+            def close():
+                closing.set()
+                result.close()
+
+            closer = threading.Thread(target=close)
+            closer.start()
+            try:
+                for _ in result:
+                    pass
+            except millrace.MillraceError as error:  # unless the end of the rows was faster
+                self.assertIsInstance(error, (millrace.CancelledError, millrace.FailedPreconditionError))
+            closer.join()
+            self.assertEqual(cluster.inference({"id": [1]}).to_pylist(), [{"id": 1}])
 
 
 class ClusterTest(unittest.TestCase):
@@ -415,7 +579,7 @@ class InterruptTest(unittest.TestCase):
                     cluster.train(_endless(100))
             self.assertEqual(cluster.train({"id": _IDS}, end_of_feed=True).rows, 101)
             with self.assertRaises(KeyboardInterrupt):
-                cluster.inference(_endless(100))
+                cluster.inference(_endless(100)).table()
             self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), _EXPECTED)
 
     def test_ctrl_c_while_the_cluster_starts_ends_it(self):

@@ -15,6 +15,15 @@ def double(node):
         feed.results({"doubled": [2 * i for i in batch["id"].to_pylist()]})
 
 
+def echo(node):
+    """Answers with the rows themselves, one by one, but for what is negative."""
+    feed = node.feed(batch=1, mode="inference")
+    for batch in feed:
+        if batch["id"].to_pylist() < [0]:
+            raise RuntimeError("a negative row")
+        feed.results(batch)
+
+
 def stay(node):
     """Does not end by itself."""
     for _ in node.feed():
@@ -62,6 +71,7 @@ def train_together(node):
 if __name__ == "__main__":
     programs = {
         "double": double,
+        "echo": echo,
         "stay": stay,
         "fail": fail,
         "fail_once": fail_once,

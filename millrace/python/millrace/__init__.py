@@ -19,7 +19,8 @@ And a driver's:
 
     with millrace.Cluster.run("train.py", num_executors=4, input_mode=millrace.InputMode.FEED) as cluster:
         cluster.train(table, num_epochs=5, end_of_feed=True)      # of Arrow, Polars, DuckDB, pandas
-        predictions = cluster.inference(test).table()
+        for batch in cluster.inference(test):                     # record batches of pyarrow, as they come
+            save(batch)
 
 On Spark, whose DataFrames it is fed then: millrace.Cluster.run(spark, millrace.NodeProgram.file("node"), 4, ...).
 

@@ -225,6 +225,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_cluster_tensorboard_url": ("c", [c_void_p, POINTER(c_void_p)]),
     "millrace_cluster_train": ("c", [c_void_p, c_void_p, POINTER(FeedCall), POINTER(Trained)]),
     "millrace_cluster_inference": ("c", [c_void_p, c_void_p, POINTER(FeedCall), c_void_p]),
+    "millrace_stream_error": ("c", [c_void_p]),
     "millrace_cluster_end_feed": ("c", [c_void_p, c_char_p]),
     "millrace_cluster_shutdown": ("c", [c_void_p, POINTER(Shutdown)]),
     "millrace_cluster_stop": (None, [c_void_p, c_char_p, c_int32]),

@@ -86,7 +86,8 @@ class Cluster(abc.ABC):
 
         with millrace.Cluster.run("train.py", num_executors=4, input_mode=InputMode.FEED) as cluster:
             cluster.train(table, num_epochs=5, end_of_feed=True)
-            predictions = cluster.inference(test).table()
+            for batch in cluster.inference(test):  # record batches of pyarrow, as they come
+                save(batch)
 
     Driven by this process it is a LocalCluster; Cluster.run(spark, program) makes a SparkCluster. A `with` ends with
     shutdown(), or after an error with close(). Every call that fails raises MillraceError with the cluster's first

@@ -178,7 +178,7 @@ class LocalCluster(Cluster):
             with source as rows:
                 _driver_library.call("millrace_cluster_train", pointer, rows, byref(call), byref(result))
 
-        self._feed(feed, feed_timeout, queue, batch_bytes)
+        self._feed(feed, feed_timeout, queue, batch_bytes, _Stop())
         return TrainResult(
             result.rows,
             result.rows_refed,
@@ -199,25 +199,36 @@ class LocalCluster(Cluster):
         num_partitions: Optional[int] = None,
         batch_bytes: int = _defaults.BATCH_BYTES,
     ) -> InferenceResult:
-        """Feeds every row of `data`, as train() does, and returns the nodes' results: one for each, in order."""
+        """Feeds every row of `data`, as train() does, and returns the nodes' results: one for each, in order, as they
+        come. Waits for the first."""
         source = source_of(data, num_partitions, self._default_partitions)
         stream = ArrowArrayStream()
+        stop = _Stop()
+        result = InferenceResult(stream, source, stop.request, self._call)
 
         def feed(pointer: int, call: FeedCall) -> None:
             with source as rows:
                 _driver_library.call("millrace_cluster_inference", pointer, rows, byref(call), byref(stream))
 
-        self._feed(feed, feed_timeout, queue, batch_bytes)
-        return InferenceResult(stream)
+        try:
+            self._feed(feed, feed_timeout, queue, batch_bytes, stop)
+        except BaseException:
+            result.close()
+            raise
+        return result
 
     @property
     def _default_partitions(self) -> int:
         return _PARTITIONS_PER_NODE * max(1, self._num_fed)
 
     def _feed(
-        self, feed: Callable[[int, FeedCall], None], feed_timeout: Optional[float], queue: str, batch_bytes: int
+        self,
+        feed: Callable[[int, FeedCall], None],
+        feed_timeout: Optional[float],
+        queue: str,
+        batch_bytes: int,
+        stop: _Stop,
     ) -> None:
-        stop = _Stop()
         wait_ms, queue_name = ms("feed_timeout", feed_timeout), text("queue", queue)
         batch_bytes = count("batch_bytes", batch_bytes)
 
