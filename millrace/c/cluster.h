@@ -74,6 +74,22 @@ MILLRACE_API void millrace_stop_request(millrace_stop* stop, const char* reason,
 
 // ---- a cluster ----------------------------------------------------------------------------------
 
+// A node as it is now. All of it lives as long as the callback runs.
+typedef struct millrace_slot {
+  size_t struct_size;
+  int32_t executor_id;
+  const char* job_name;  // "worker"
+  int32_t task_index;
+  // "requested", "started", "connected", "registered", "ready", "running", "draining" (it was asked
+  // to end), and one of the ends: "finished", "failed", "lost" (its agent does not answer).
+  const char* state;
+  int32_t attempt;
+  const char* host;     // "" before its agent has connected, as is the address
+  const char* address;  // "host:port", its reserved port
+  int64_t pid;          // 0: no program runs
+  const char* error;    // why it failed or was lost, otherwise ""
+} millrace_slot;
+
 // A node that failed. All of it lives as long as the callback runs.
 typedef struct millrace_failure {
   size_t struct_size;
@@ -202,7 +218,9 @@ typedef struct millrace_cluster_observer {
   void (*on_failure)(const millrace_failure* failure, void* user_data);
   // A node failed and is started again. NULL: a warning on stderr.
   void (*on_restart)(const millrace_restart* restart, void* user_data);
-  int64_t reserved[3];
+  // Something of a node has changed: its state, address, process.
+  void (*on_slot)(const millrace_slot* slot, void* user_data);
+  int64_t reserved[2];
 } millrace_cluster_observer;
 
 enum millrace_input_mode {

@@ -193,6 +193,24 @@ absl::Status TakeObserver(const millrace_cluster_observer& given, ClusterObserve
       on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
     };
   }
+  if (given.on_slot != nullptr) {
+    observer->on_slot = [on_slot = given.on_slot, user_data](const SlotStatus& slot) {
+      const std::string state(SlotStateName(slot.state));
+      const std::string error = slot.error.ok() ? "" : slot.error.ToString();
+      millrace_slot told = {};
+      told.struct_size = sizeof(told);
+      told.executor_id = slot.executor_id;
+      told.job_name = slot.role.job_name.c_str();
+      told.task_index = slot.role.task_index;
+      told.state = state.c_str();
+      told.attempt = static_cast<int32_t>(slot.attempt);
+      told.host = slot.host.c_str();
+      told.address = slot.address.c_str();
+      told.pid = slot.node_pid;
+      told.error = error.c_str();
+      on_slot(&told, user_data);
+    };
+  }
   if (given.on_restart != nullptr) {
     observer->on_restart = [on_restart = given.on_restart, user_data](const NodeRestart& restart) {
       const FailureForC failure(restart.failure);

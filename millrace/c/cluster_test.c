@@ -166,6 +166,7 @@ typedef struct {
   int said; /* that the line was there */
   const char* line;
   char failed[64];   /* "worker:0: exit code 1: last stderr line" */
+  char states[1024]; /* of a cluster of one node, as they came: "0 running, 0 failed, 1 started" */
 } Heard;
 
 static void OnMetric(const char* node, const char* name, int64_t step, double value,
@@ -392,6 +393,21 @@ static void AnErrorHalfWayIsThatOfTheRead(millrace_error* error) {
   millrace_source_free(source);
 }
 
+/* ---- what is heard -----------------------------------------------------------------------------
+ */
+
+static void OnSlot(const millrace_slot* slot, void* user_data) {
+  Heard* heard = user_data;
+  CHECK(slot->struct_size == sizeof(*slot) && slot->executor_id == 0);
+  CHECK(strcmp(slot->job_name, "worker") == 0 && slot->task_index == 0);
+  const int runs = strcmp(slot->state, "running") == 0;
+  CHECK(!runs || (slot->pid > 0 && *slot->host != '\0' && strchr(slot->address, ':') != NULL));
+  CHECK((strcmp(slot->state, "failed") == 0) == (*slot->error != '\0'));
+  const size_t length = strlen(heard->states);
+  snprintf(heard->states + length, sizeof(heard->states) - length, "%s%d %s", length ? ", " : "",
+           slot->attempt, slot->state);
+}
+
 static void OnRestart(const millrace_restart* restart, void* user_data) {
   Heard* heard = user_data;
   const millrace_failure* const failure = restart->failure;
@@ -412,7 +428,10 @@ static void ARestartIsHeard(millrace_error* error) {
       .num_args = 1,
       .agent_path = g_agent,
       .failure = {.restart = {.max_restarts = 2, .initial_backoff_ms = 20}},
-      .observer = {.user_data = &heard, .on_output = OnOutput, .on_restart = OnRestart},
+      .observer = {.user_data = &heard,
+                   .on_output = OnOutput,
+                   .on_restart = OnRestart,
+                   .on_slot = OnSlot},
       .no_cluster_file = 1,
       .progress = -1};
   millrace_cluster* cluster = NULL;
@@ -420,6 +439,13 @@ static void ARestartIsHeard(millrace_error* error) {
   CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
   millrace_cluster_free(cluster);
   CHECK(heard.said && strcmp(heard.failed, "worker:0: exit code 1") == 0);
+  const char* states = heard.states;
+  for (const char* const* next = (const char* const[]){"0 started", "0 running", "0 failed",
+                                                       "1 running", "1 finished", NULL};
+       *next != NULL; ++next) {
+    states = strstr(states, *next);
+    CHECK(states != NULL);
+  }
 }
 
 static void MemoryOutlivesBatchFeedAndNode(millrace_error* error) {

@@ -389,6 +389,12 @@ class ClusterTest(unittest.TestCase):
                 self.assertEqual(cluster.queues, ["input", "output"])
                 with open(fifo, encoding="utf-8") as told:
                     self.assertRegex(told.read(), "^here [0-9]+\n$")
+        states = [(slot.attempt, slot.state) for slot in heard.slots]
+        wanted = iter(states)
+        for state in ((0, "started"), (0, "running"), (0, "failed"), (1, "running"), (1, "finished")):
+            self.assertIn(state, wanted, states)  # in this order
+        self.assertEqual({slot.name for slot in heard.slots}, {"worker:0"})
+        self.assertTrue(all(slot.pid and slot.address for slot in heard.slots if slot.state == "running"), heard.slots)
         (restart,) = heard.restarts
         self.assertEqual((restart.node, restart.attempt, restart.used, restart.max), ("worker:0", 0, 1, 1))
         self.assertEqual(restart.exit_status, "exit code 1")

@@ -23,13 +23,14 @@ import millrace  # noqa: E402: it reads the above
 
 
 class Heard:
-    """What is heard from a cluster's nodes: `lines`, `metrics` by name, and `restarts`."""
+    """What is heard from a cluster's nodes: `lines`, `metrics` by name, `restarts`, and `slots`, as they changed."""
 
     def __init__(self):
         self._changed = threading.Condition()
         self.lines = []
         self.metrics = collections.defaultdict(list)
         self.restarts = []
+        self.slots = []
 
     def on_output(self, _, line):
         with self._changed:
@@ -51,7 +52,9 @@ class Heard:
 def run(heard, program, nodes=1, **options):
     """A fed cluster that leaves nothing in the user's home."""
     options = {"input_mode": millrace.InputMode.FEED, "progress": False, "cluster_file": False, **options}
-    options["observer"] = millrace.ClusterObserver(heard.on_output, heard.on_metric, heard.restarts.append)
+    options["observer"] = millrace.ClusterObserver(
+        heard.on_output, heard.on_metric, heard.restarts.append, heard.slots.append
+    )
     return millrace.Cluster.run(program, nodes, **options)
 
 

@@ -91,7 +91,6 @@ _MISSING = {
     },
     ("python", "ClusterOptions"): {"stop_request": "Ctrl-C"},
     ("python", "ClusterObserver"): {
-        "on_slot": _OF_SLOTS,
         **dict.fromkeys(("on_failure", "on_operator_stop"), _OF_ERRORS),
         "on_bytes": _OF_DRIVERS,
     },
@@ -105,7 +104,6 @@ _MISSING = {
         "stop_request": "stop: a millrace_stop",
     },
     ("c", "ClusterObserver"): {
-        "on_slot": _OF_SLOTS,
         "on_operator_stop": _OF_ERRORS,
         "on_bytes": _OF_DRIVERS,
     },

@@ -29,7 +29,7 @@ asked for.
 """
 
 from millrace.batch import Batch, Column
-from millrace.cluster import Cluster, NodeInfo, TrainResult
+from millrace.cluster import Cluster, TrainResult
 from millrace.error import (
     AbortedError,
     CancelledError,
@@ -53,6 +53,7 @@ from millrace.options import (
     FeedOptions,
     InputMode,
     LocalOptions,
+    NodeInfo,
     NodeOptions,
     NodeProgram,
     NodeRestart,

@@ -27,6 +27,21 @@ class Failure(Structure):
     ]
 
 
+class Slot(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("executor_id", c_int32),
+        ("job_name", c_char_p),
+        ("task_index", c_int32),
+        ("state", c_char_p),
+        ("attempt", c_int32),
+        ("host", c_char_p),
+        ("address", c_char_p),
+        ("pid", c_int64),
+        ("error", c_char_p),
+    ]
+
+
 class Restart(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -41,6 +56,7 @@ ON_OUTPUT = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_void_p)
 ON_METRIC = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_int64, c_double, c_void_p)
 ON_FAILURE = ctypes.CFUNCTYPE(None, POINTER(Failure), c_void_p)
 ON_RESTART = ctypes.CFUNCTYPE(None, POINTER(Restart), c_void_p)
+ON_SLOT = ctypes.CFUNCTYPE(None, POINTER(Slot), c_void_p)
 OPEN_PARTITION = ctypes.CFUNCTYPE(c_int32, c_int32, c_int64, c_void_p, c_void_p, POINTER(Error))
 
 
@@ -144,7 +160,8 @@ class Observer(Structure):
         ("on_metric", ON_METRIC),
         ("on_failure", ON_FAILURE),
         ("on_restart", ON_RESTART),
-        ("reserved", c_int64 * 3),
+        ("on_slot", ON_SLOT),
+        ("reserved", c_int64 * 2),
     ]
 
 

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from millrace import _defaults
-from millrace.options import InputMode, NodeProgram, Program
+from millrace.options import InputMode, NodeInfo, NodeProgram, Program
 
 if TYPE_CHECKING:
     from typing_extensions import Protocol, Unpack
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         def version(self) -> str: ...
 
 
-__all__ = ["Cluster", "NodeInfo", "TrainResult"]
+__all__ = ["Cluster", "TrainResult"]
 
 _Self = TypeVar("_Self", bound="Cluster")
 
@@ -56,25 +56,6 @@ class TrainResult:
     repeated_rows: int = 0
     # The same by node: {"worker:0": (dropped, repeated)}. Empty without `equal`.
     equal_nodes: Mapping[str, Tuple[int, int]] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class NodeInfo:
-    """One node of a cluster, as it was when it was asked for."""
-
-    executor_id: int
-    job_name: str
-    task_index: int
-    state: str  # "running"
-    attempt: int
-    host: str
-    address: str  # "host:port", its reserved port
-    pid: int  # 0 if it does not run
-
-    @property
-    def name(self) -> str:
-        """ "worker:1" """
-        return f"{self.job_name}:{self.task_index}"
 
 
 def _is_of_spark(value: object) -> bool:

@@ -17,23 +17,26 @@ from millrace._driver_library import (
     ON_METRIC,
     ON_OUTPUT,
     ON_RESTART,
+    ON_SLOT,
     FeedCall,
     Failure,
     Restart,
     Shutdown,
+    Slot,
     Trained,
     driver_library,
 )
 from millrace._interrupt import interruptible
 from millrace._library import Handle
 from millrace._local_options import c_options, ms
-from millrace.cluster import Cluster, NodeInfo, TrainResult
+from millrace.cluster import Cluster, TrainResult
 from millrace.error import MillraceError
 from millrace.inference import InferenceResult
 from millrace.options import (
     ClusterObserver,
     FeedOptions,
     InputMode,
+    NodeInfo,
     NodeProgram,
     NodeRestart,
     Program,
@@ -65,12 +68,26 @@ def _end_of(failure: Failure) -> Dict[str, Any]:
     }
 
 
+def _node_info(slot: Slot) -> NodeInfo:
+    return NodeInfo(
+        slot.executor_id,
+        slot.job_name.decode(),
+        slot.task_index,
+        slot.state.decode(),
+        slot.attempt,
+        slot.host.decode(),
+        slot.address.decode(),
+        slot.pid,
+    )
+
+
 class _Listener:
     """What the library calls, from threads of its own."""
 
     def __init__(self, observer: ClusterObserver) -> None:
         self.failure: Dict[str, Any] = {}
-        on_output, on_metric, on_restart = observer.on_output, observer.on_metric, observer.on_restart
+        on_output, on_metric = observer.on_output, observer.on_metric
+        on_restart, on_slot = observer.on_restart, observer.on_slot
 
         def output(node: bytes, line: bytes, _: Any) -> None:
             assert on_output is not None
@@ -87,12 +104,17 @@ class _Listener:
             times = {"after": told.after_ms / 1000.0, "used": told.used, "max": told.max}
             on_restart(NodeRestart(attempt=failed.attempt, **_end_of(failed), **times))
 
+        def slot(heard: Any, _: Any) -> None:
+            assert on_slot is not None
+            on_slot(_node_info(heard.contents))
+
         def fail(failure: Any, _: Any) -> None:
             self.failure = _end_of(failure.contents)
 
         self.output = ON_OUTPUT(output) if on_output else ON_OUTPUT()
         self.metric = ON_METRIC(metric) if on_metric else ON_METRIC()
         self.restart = ON_RESTART(restart) if on_restart else ON_RESTART()
+        self.slot = ON_SLOT(slot) if on_slot else ON_SLOT()
         self.fail = ON_FAILURE(fail)
 
     def explain(self, error: MillraceError) -> None:
@@ -310,7 +332,7 @@ def start_here(program: Program, num_executors: Optional[int] = None, **options:
     made_of = c_options(node_program, num_executors, given)
     hears = made_of.observer
     hears.on_output, hears.on_metric, hears.on_restart = listener.output, listener.metric, listener.restart
-    hears.on_failure = listener.fail
+    hears.on_slot, hears.on_failure = listener.slot, listener.fail
     stop = _Stop()
 
     def start() -> LocalCluster:

@@ -33,6 +33,7 @@ __all__ = [
     "FeedOptions",
     "InputMode",
     "LocalOptions",
+    "NodeInfo",
     "NodeOptions",
     "NodeProgram",
     "NodeRestart",
@@ -162,6 +163,25 @@ class FailureOptions(_Options):
 
 
 @dataclasses.dataclass(frozen=True)
+class NodeInfo:
+    """One node of a cluster, as it was when it was asked for, or told of."""
+
+    executor_id: int
+    job_name: str
+    task_index: int
+    state: str  # "running"
+    attempt: int
+    host: str
+    address: str  # "host:port", its reserved port
+    pid: int  # 0 if it does not run
+
+    @property
+    def name(self) -> str:
+        """ "worker:1" """
+        return f"{self.job_name}:{self.task_index}"
+
+
+@dataclasses.dataclass(frozen=True)
 class NodeRestart:
     """A node failed, and another attempt of it follows."""
 
@@ -176,12 +196,13 @@ class NodeRestart:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterObserver(_Options):
-    """Hears what nodes write and measure, and that one is started again, on another thread; must not call the
-    cluster."""
+    """Hears what nodes write and measure, how they are, and that one is started again, on another thread; must not
+    call the cluster."""
 
     on_output: Optional[Callable[[str, str], object]] = None  # (node, line)
     on_metric: Optional[Callable[[str, str, int, float], object]] = None  # (node, name, step, value)
     on_restart: Optional[Callable[[NodeRestart], object]] = None  # None: a warning on stderr
+    on_slot: Optional[Callable[[NodeInfo], object]] = None  # its state, address or process has changed
 
 
 @dataclasses.dataclass(frozen=True)

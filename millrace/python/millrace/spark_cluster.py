@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 from millrace import _defaults, _jvm
 from millrace._arguments import count
 from millrace._jvm import translated
-from millrace.cluster import Cluster, NodeInfo, TrainResult
+from millrace.cluster import Cluster, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
-from millrace.options import InputMode, NodeProgram, spark_options
+from millrace.options import InputMode, NodeInfo, NodeProgram, spark_options
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
