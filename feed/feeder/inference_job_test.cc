@@ -215,7 +215,7 @@ TEST_F(InferenceJobTest, ResultsThatNobodyReadsStopTheFeed) {
   auto results = *job->Start();
   ASSERT_THAT(results->Next(), IsOk());
   for (const absl::Time end = absl::Now() + absl::Milliseconds(300); absl::Now() < end;) {
-    ASSERT_LT(feeder_->stats().batches_sent, 200);
+    ASSERT_LT(feeder_->stats().batches_sent, kRows / 10) << "a partition's";
     absl::SleepFor(absl::Milliseconds(5));
   }
   int64_t row = 10;
