@@ -130,16 +130,29 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   // A program that reads no more is not chosen; then one that has failed is named.
   FakeAgent& stays = chosen == 0 ? *second : *first;
   FakeAgent& leaves = chosen == 0 ? *first : *second;
-  v1::AgentMessage sample;
-  sample.mutable_sample()->add_queues()->set_queue("input");
-  sample.mutable_sample()->mutable_queues(0)->set_program_done(true);
-  leaves.Send(sample);
+  const auto tell = [](FakeAgent& node, bool done) {
+    v1::AgentMessage sample;
+    sample.mutable_sample()->add_queues()->set_queue("input");
+    sample.mutable_sample()->mutable_queues(0)->set_program_done(done);
+    node.Send(sample);
+  };
   const absl::Time deadline = absl::Now() + kLong;
-  do {
-    reply = (*gateway)->Lookup(lookup);
-    ASSERT_THAT(reply, IsOk());
-  } while (reply->executor_id() == chosen && absl::Now() < deadline);
-  EXPECT_EQ(reply->executor_id(), 1 - chosen);
+  const auto wait_for_choice = [&](int executor_id) {
+    do {
+      reply = (*gateway)->Lookup(lookup);
+      ASSERT_THAT(reply, IsOk());
+    } while (reply->executor_id() != executor_id && absl::Now() < deadline);
+    EXPECT_EQ(reply->executor_id(), executor_id);
+  };
+  tell(leaves, true);
+  wait_for_choice(1 - chosen);
+  // A program that has left training may read the queue again, in inference.
+  tell(stays, true);
+  tell(leaves, false);
+  wait_for_choice(chosen);
+  tell(leaves, true);
+  tell(stays, false);
+  wait_for_choice(1 - chosen);
   stays.SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9});
   do {
     reply = (*gateway)->Lookup(lookup);

@@ -146,6 +146,7 @@ TEST_F(DataFeedTest, TheEndIsNotSeenBeforeTheRowsInHandAreRead) {
   EXPECT_FALSE(feed->ShouldStop());
   EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(2, 3));
   EXPECT_TRUE(feed->ShouldStop());
+  EXPECT_FALSE(core_->stats().queues[0].program_done) << "inference may follow";
 }
 
 TEST_F(DataFeedTest, AQueueIsReadInOneModeAtATime) {

@@ -350,6 +350,7 @@ void ReceiveQueue::EndFeed(FeedMode mode, absl::string_view why) {
 absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
   absl::Status result;
   (mode == FeedMode::kTrain ? train_stop_ : inference_stop_) = std::string(why);
+  left_.insert(mode);
   if (mode == FeedMode::kTrain && equal_ != nullptr) equal_->LeaveReading();
   for (const SessionPtr& session : SessionsOf(mode)) {
     session->used_row = session->handed.row();
@@ -573,7 +574,7 @@ FeedQueueStats ReceiveQueue::stats() const {
     stats.queued_rows += session->next_row - session->handed.row();
     stats.queued_bytes += session->received_bytes - session->released_bytes;
   }
-  stats.program_done = mode_.has_value() && Stopped(*mode_) && !failed_;
+  stats.program_done = mode_.has_value() && left_.count(*mode_) > 0 && Stopped(*mode_) && !failed_;
   return stats;
 }
 

@@ -29,6 +29,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ struct FeedQueueStats {
   absl::Duration decode_time;
   absl::Duration full_time;
   absl::Duration queued_time;
-  // Now: the program reads no more, in the mode it read last, and has not failed.
+  // Now: the program has left off reading, in the mode it read last, and has not failed. The end of
+  // training is not that: it may go on with inference.
   bool program_done = false;
 };
 
@@ -308,6 +310,7 @@ class ReceiveQueue {
   bool failed_ = false;  // Finish() was called with an error
   std::string train_stop_;
   std::string inference_stop_;
+  std::set<FeedMode> left_;  // by the program: Terminate(), or it has ended
 
   // The delivery that is collected; valid while asking_.
   bool asking_ = false;

@@ -276,10 +276,11 @@ void AgentControl::HandleEndpoints(int executor_id, const v1::NodeEndpoints& end
 void AgentControl::HandleSample(int executor_id, const v1::NodeSample& sample) {
   if (sample.attempt() != state_->table.attempt(executor_id)) return;
   for (const v1::QueueSample& queue : sample.queues()) {
-    if (!queue.program_done()) continue;
     std::vector<std::string>& done = state_->NodeOf(executor_id).done_queues;
-    if (std::find(done.begin(), done.end(), queue.queue()) == done.end() &&
-        done.size() < kMaxDoneQueues) {
+    const auto found = std::find(done.begin(), done.end(), queue.queue());
+    if (!queue.program_done()) {
+      if (found != done.end()) done.erase(found);  // it has trained, and serves inference now
+    } else if (found == done.end() && done.size() < kMaxDoneQueues) {
       done.push_back(queue.queue());
       state_->equal.Left(executor_id, queue.queue());
       state_->SendEqualGrants();

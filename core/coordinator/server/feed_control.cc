@@ -419,8 +419,7 @@ absl::Status FeedControl::LookupPartition(const v1::LookupRequest& request,
   } else {
     // A task that asks again is sent to the same node, as long as that node reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
-    if (before.has_value() && TargetState(*before) == FeedTarget::State::kRunning &&
-        state_->nodes[*before].done_queues.empty()) {
+    if (before.has_value() && Reads(*before, feed->queue)) {
       id = *before;
     } else {
       id = ChooseNode(*feed, request, reply);
