@@ -16,9 +16,9 @@ namespace {
 // The coordinator is asked again after this long, then twice as long, ...
 constexpr absl::Duration kFirstPause = absl::Milliseconds(10);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
-// A node whose program has failed is exiting; one that refuses a session it has not begun is too,
-// or is another process than the one meant: the coordinator knows soon.
-constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
+// A node whose program has ended is exiting, or is another process than the one meant: the
+// coordinator knows soon.
+constexpr absl::Duration kEndGrace = absl::Seconds(5);
 // Nothing listens at the node's endpoint: most likely it has died, and its agent is about to say
 // so.
 constexpr absl::Duration kUnreachableGrace = absl::Seconds(1);
@@ -352,8 +352,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     case SessionEnd::kRevoked:
       return Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " would be done later")};
     case SessionEnd::kError:
-      // Only a lost connection and "another process than the one you mean" are not the node's last
-      // word.
+      // Only a lost connection and an exit with 0 while results are due are not the last word.
       if (!lost && !absl::IsFailedPrecondition(state.status)) return state.status;
       break;
     case SessionEnd::kFailed:  // the coordinator says whether it is started again
@@ -379,9 +378,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;
   }
   absl::Duration grace = absl::ZeroDuration();
-  if (state.end == SessionEnd::kFailed || (!state.accepted && state.end == SessionEnd::kError)) {
-    grace = kRejectionGrace;
-  }
+  if (state.end == SessionEnd::kFailed) grace = kEndGrace;
   if (!state.accepted && lost) grace = kUnreachableGrace;
   const absl::Duration began = RealClock()->SteadyNow();
   while (true) {

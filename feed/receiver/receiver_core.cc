@@ -52,12 +52,20 @@ ReceiverCore::ReceiverCore(Options options, std::function<void()> wake, Serve se
 
 // --------------------------------------------------------------------------- The socket thread
 
-absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFrame& open) {
+absl::Status ReceiverCore::CheckAttempt(const OpenFrame& open) {
   if (open.node_nonce != options_.nonce) {
     return absl::FailedPreconditionError(
         absl::StrCat("this is another attempt of ", options_.node_name,
                      " than the session is meant for: look it up again"));
   }
+  // After exit 0 the queue answers TERMINATED to training sessions: their rows go to other nodes.
+  if (finished_ && !(finished_well_ && open.mode == FeedMode::kTrain)) {
+    return absl::FailedPreconditionError(options_.node_name + " is exiting");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFrame& open) {
   if (FindSlot(open.queue) == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ",
@@ -68,10 +76,6 @@ absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFram
     return absl::ResourceExhaustedError(
         absl::StrCat(principal, " has ", it->second, " open sessions"));
   }
-  // After exit 0 the queue answers TERMINATED to training sessions: their rows go to other nodes.
-  if (finished_ && !(finished_well_ && open.mode == FeedMode::kTrain)) {
-    return absl::FailedPreconditionError(options_.node_name + " is exiting");
-  }
   return absl::OkStatus();
 }
 
@@ -79,6 +83,10 @@ ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_
                                             uint64_t connection, OpenFrame open,
                                             SessionSegment shared) {
   MutexLock lock(&mu_);
+  if (absl::Status status = CheckAttempt(open); !status.ok()) {
+    RefuseLocked(link, id, status, /*program_ended=*/true);
+    return nullptr;
+  }
   if (absl::Status status = CheckOpen(principal, open); !status.ok()) {
     RefuseLocked(link, id, status);
     return nullptr;
@@ -99,12 +107,14 @@ void ReceiverCore::Refuse(uint64_t link, uint64_t id, const absl::Status& status
   RefuseLocked(link, id, status);
 }
 
-void ReceiverCore::RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status) {
+void ReceiverCore::RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status,
+                                bool program_ended) {
   ++refused_;
-  refusals_.push_back(
-      {.link = link,
-       .header = {.type = FrameType::kError, .session = id},
-       .metadata = EncodeError({.code = status.code(), .message = std::string(status.message())})});
+  refusals_.push_back({.link = link,
+                       .header = {.type = FrameType::kError, .session = id},
+                       .metadata = EncodeError({.code = status.code(),
+                                                .message = std::string(status.message()),
+                                                .program_ended = program_ended})});
 }
 
 absl::StatusOr<Schema> ReceiverCore::SetSchema(const SessionPtr& session, const Schema& schema) {

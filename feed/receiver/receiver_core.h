@@ -217,10 +217,12 @@ class ReceiverCore {
   void CollectCredit(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectRoom(ReceiveSession* session, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectBlocked(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the program that a session is meant for may still read it.
+  [[nodiscard]] absl::Status CheckAttempt(const OpenFrame& open) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Status CheckOpen(absl::string_view principal, const OpenFrame& open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status,
+                    bool program_ended = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)

@@ -22,6 +22,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -35,18 +36,21 @@ TEST_F(ReceiverCoreTest, WhoComesAfterTheEndLearnsHowItWas) {
   Open(1);
   EXPECT_THAT(Due(1), ElementsAre("TERMINATED"));
   EXPECT_EQ(Open(2, FeedMode::kInference), nullptr);
-  EXPECT_THAT(Due(2), ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting"));
+  EXPECT_THAT(Due(2),
+              ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting (program_ended)"));
 }
 
 TEST_F(ReceiverCoreTest, WhoComesAfterAFailureIsRefused) {
   ASSERT_THAT(core_->Finish(absl::InternalError("loss is NaN")), IsOk());
   EXPECT_EQ(Open(1), nullptr);
-  EXPECT_THAT(Due(1), ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting"));
+  EXPECT_THAT(Due(1),
+              ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting (program_ended)"));
 }
 
 TEST_F(ReceiverCoreTest, AnotherNonceIsFailedPrecondition) {
   EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1, {.queue = "input", .node_nonce = "other"}), nullptr);
-  EXPECT_THAT(Due(5), ElementsAre(HasSubstr("ERROR FAILED_PRECONDITION")));
+  EXPECT_THAT(Due(5), ElementsAre(AllOf(HasSubstr("ERROR FAILED_PRECONDITION"),
+                                        HasSubstr("(program_ended)"))));
 }
 
 TEST_F(ReceiverCoreTest, AnUnknownQueueIsNotFoundAndNamesThoseThereAre) {

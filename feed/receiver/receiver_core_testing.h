@@ -112,7 +112,8 @@ class ReceiverCoreTest : public testing::Test {
       }
       case FrameType::kError:
         return absl::StrCat(name, " ", absl::StatusCodeToString(DecodeError(frame.metadata)->code),
-                            ": ", DecodeError(frame.metadata)->message);
+                            ": ", DecodeError(frame.metadata)->message,
+                            DecodeError(frame.metadata)->program_ended ? " (program_ended)" : "");
       default:
         return name;
     }

@@ -250,7 +250,7 @@ struct WaitFrame {
 struct ErrorFrame {                                    // ERROR and ABORT
   absl::StatusCode code = absl::StatusCode::kUnknown;  // never kOk
   std::string message;
-  bool program_ended = false;  // ERROR: of the program's own, and another attempt may follow
+  bool program_ended = false;  // ERROR: it has ended, and another attempt may follow
   friend bool operator==(const ErrorFrame&, const ErrorFrame&) = default;
 };
 
