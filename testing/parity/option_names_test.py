@@ -58,7 +58,6 @@ _OF_LAUNCHERS = "the launcher, which is an argument of its own in C++"
 _OF_FED_CLUSTERS = "`millrace run` feeds nobody"
 _OF_GROUPS = "flags have no groups"
 _OF_DRIVERS = "drivers in C++ have it"
-_OF_SLOTS = "the cluster tells how its nodes are when it is asked"
 _OF_ERRORS = "the error of the call says it"
 _OF_QUARANTINE = "--quarantine FAILURES/TIME"
 
@@ -84,7 +83,6 @@ _MISSING = {
         "stop_request": "a thread is interrupted",
     },
     ("java", "ClusterObserver"): {
-        "on_slot": _OF_SLOTS,
         **dict.fromkeys(("on_failure", "on_operator_stop"), _OF_ERRORS),
         "on_restart": "a warning of the coordinator",
         "on_bytes": _OF_DRIVERS,

@@ -444,10 +444,7 @@ public final class MillraceCluster implements AutoCloseable {
   public List<NodeInfo> clusterInfo() {
     List<NodeInfo> nodes = new ArrayList<>();
     for (Slot slot : run.coordinator().status()) {
-      nodes.add(
-          new NodeInfo(
-              slot.executorId, slot.jobName, slot.taskIndex, slot.state, slot.attempt, slot.host, slot.address,
-              slot.nodePid));
+      nodes.add(slot.info());
     }
     return nodes;
   }

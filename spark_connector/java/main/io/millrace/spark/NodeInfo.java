@@ -1,6 +1,6 @@
 package io.millrace.spark;
 
-/** One node of a cluster, as it was when it was asked for. Immutable. */
+/** One node of a cluster, as it was at that moment. Immutable. */
 public final class NodeInfo {
   private final int executorId;
   private final String jobName;
@@ -11,7 +11,7 @@ public final class NodeInfo {
   private final String address;
   private final long pid;
 
-  NodeInfo(
+  public NodeInfo(
       int executorId,
       String jobName,
       int taskIndex,
@@ -53,6 +53,7 @@ public final class NodeInfo {
     return attempt;
   }
 
+  /** "" before its agent has come, as is the address. */
   public String host() {
     return host;
   }

@@ -8,6 +8,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeOutput;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.Sidecar;
@@ -214,7 +215,7 @@ final class DirectChecks extends Checks {
     requireContains(told(out, "worker-0"), "gpus=unset");
   }
 
-  /** What nodes write and the sidecar beside one reach the driver, and the spec is what nodes have. */
+  /** What nodes write, how they are and the sidecar beside one reach the driver, and the spec is what nodes have. */
   private void observed() throws Exception {
     Path out = newFolder();
     Set<String> heard = Collections.synchronizedSet(new HashSet<>());
@@ -230,6 +231,12 @@ final class DirectChecks extends Checks {
           @Override
           public void onMetric(String node, String name, long step, double value) {
             heard.add(node + " " + name + " " + step + " " + value);
+          }
+
+          @Override
+          public void onSlot(NodeInfo node) {
+            boolean isRunning = node.state() == NodeState.RUNNING && node.pid() != 0 && node.address().contains(":");
+            heard.add(node.jobName() + ":" + node.taskIndex() + (isRunning ? " runs" : " is " + node.state()));
           }
         };
     Sidecar witness =
@@ -258,7 +265,9 @@ final class DirectChecks extends Checks {
     }
     requireEqual(workers, cluster.clusterSpec().get("worker"));
     requireEqual("beside it\n", awaitFile(out.resolve("witness")));
-    for (String said : new String[] {"chief:0 STDOUT hello", "worker:1 STDERR oh", "worker:0 loss 7 0.5"}) {
+    for (String said :
+        new String[] {"chief:0 STDOUT hello", "worker:1 STDERR oh", "worker:0 loss 7 0.5", "worker:1 is registered",
+            "worker:1 runs"}) {
       Eventually.await(said + " among " + heard, () -> heard.contains(said));
     }
     cluster.close(); // its programs wait to be stopped

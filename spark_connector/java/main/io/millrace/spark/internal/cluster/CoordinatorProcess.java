@@ -46,7 +46,7 @@ public final class CoordinatorProcess implements AutoCloseable {
    * @param params of "start"
    * @param onFailure called once, with the cluster's first cause; must not block
    * @param onRelaunch called with the number of a slot whose agent is to be started anew; must not block
-   * @param observer of output and metrics; null: nobody listens
+   * @param observer of what nodes write and measure, and how they are; null: nobody listens
    */
   public static CoordinatorProcess start(
       Params params, Consumer<MillraceException> onFailure, IntConsumer onRelaunch, ClusterObserver observer) {
@@ -127,6 +127,9 @@ public final class CoordinatorProcess implements AutoCloseable {
         Slot slot = new Slot(members);
         synchronized (this) {
           slots.put(slot.executorId, slot);
+        }
+        if (observations != null) {
+          observations.takeSlot(slot);
         }
         changes.raise();
         break;

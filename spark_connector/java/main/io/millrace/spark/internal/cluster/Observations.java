@@ -14,12 +14,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What nodes write and measure, on its way to an observer: the thread that reads the coordinator's lines must not
- * wait for it. Thread-safe.
+ * What nodes write and measure, and how they are, on its way to an observer: the thread that reads the coordinator's
+ * lines must not wait for it. Thread-safe.
  */
 final class Observations implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Observations.class);
-  /** Events that wait for the observer: beyond them lines are counted, and metrics forgotten. */
+  /** Events that wait for the observer: beyond them lines are counted, and metrics forgotten; a slot always waits. */
   private static final int MAX_WAITING = 1024;
 
   private final ClusterObserver observer;
@@ -42,6 +42,11 @@ final class Observations implements AutoCloseable {
     } else {
       takeMetric(members);
     }
+  }
+
+  /** An event "slot". */
+  void takeSlot(Slot slot) {
+    add(() -> observer.onSlot(slot.info()));
   }
 
   private void takeOutput(JsonObject members) throws BadInputException {

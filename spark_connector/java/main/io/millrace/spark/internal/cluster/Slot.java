@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeState;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
@@ -32,6 +33,11 @@ public final class Slot {
   /** "worker:1". */
   public String node() {
     return jobName + ":" + taskIndex;
+  }
+
+  /** As users see it. */
+  public NodeInfo info() {
+    return new NodeInfo(executorId, jobName, taskIndex, state, attempt, host, address, nodePid);
   }
 
   /** Chief, master or worker. */

@@ -5,14 +5,18 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
+import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.junit.After;
 import org.junit.Test;
 
@@ -24,9 +28,12 @@ public final class CoordinatorProcessTest extends FakeAgentTest {
 
   private CoordinatorProcess coordinator;
 
-  private CoordinatorProcess start() {
-    coordinator = CoordinatorProcess.start(new Params(), cause -> {}, executorId -> {}, null);
-    return coordinator;
+  private void start() {
+    start(null);
+  }
+
+  private void start(ClusterObserver observer) {
+    coordinator = CoordinatorProcess.start(new Params(), cause -> {}, executorId -> {}, observer);
   }
 
   @After
@@ -34,6 +41,23 @@ public final class CoordinatorProcessTest extends FakeAgentTest {
     if (coordinator != null) {
       coordinator.close();
     }
+  }
+
+  @Test
+  public void theObserverHearsOfSlots() throws Exception {
+    fake(STARTS + "'coordinator stop') echo '{\"event\":\"slot\",\"executor_id\":0,\"job_name\":\"worker\","
+        + "\"task_index\":0,\"state\":\"draining\",\"attempt\":0,\"host\":\"h\",\"address\":\"h:7\",\"node_pid\":8,"
+        + "\"has_feed\":false}'; " + FakeAgent.ANSWER + ";;");
+    BlockingQueue<String> heard = new LinkedBlockingQueue<>();
+    start(
+        new ClusterObserver() {
+          @Override
+          public void onSlot(NodeInfo node) {
+            heard.add(node.toString());
+          }
+        });
+    coordinator.call("stop", new Params());
+    assertEquals("worker:0 on h, draining", heard.take());
   }
 
   /** Without a time limit: the answer alone ends the wait. */

@@ -4,6 +4,7 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertThrows;
 
 import io.millrace.spark.ClusterObserver;
+import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeOutput;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Eventually;
@@ -36,6 +37,11 @@ public final class ObservationsTest {
     public void onMetric(String node, String name, long step, double value) {
       heard.add(node + " " + name + " " + step + " " + value);
     }
+
+    @Override
+    public void onSlot(NodeInfo node) {
+      heard.add(node + ", attempt " + node.attempt() + " at " + node.address() + ", process " + node.pid());
+    }
   }
 
   private static void output(Observations to, String node, String source, String line, int dropped)
@@ -56,8 +62,17 @@ public final class ObservationsTest {
             MAX_DEPTH));
   }
 
+  private static void slot(Observations to, String state, int attempt) throws BadInputException {
+    to.takeSlot(
+        new Slot(
+            Json.parseObject(
+                "{\"executor_id\":2,\"job_name\":\"worker\",\"task_index\":1,\"state\":\"" + state + "\",\"attempt\":"
+                    + attempt + ",\"host\":\"h\",\"address\":\"h:7\",\"node_pid\":8,\"has_feed\":false}",
+                MAX_DEPTH)));
+  }
+
   @Test
-  public void tellsOutputAndMetricsInTheirOrder() throws Exception {
+  public void tellsOutputMetricsAndSlotsInTheirOrder() throws Exception {
     Recorder recorder = new Recorder();
     Observations observations = new Observations(recorder);
     output(observations, "chief:0", "stdout", "hello", 0);
@@ -66,7 +81,8 @@ public final class ObservationsTest {
     metric(observations, "2");
     metric(observations, "null");
     output(observations, "worker:0", "agent", "it ended", 0);
-    Eventually.await("all of it", () -> recorder.heard.size() == 6);
+    slot(observations, "running", 3);
+    Eventually.await("all of it", () -> recorder.heard.size() == 7);
     assertEquals(
         Arrays.asList(
             "chief:0 STDOUT [hello] after 0",
@@ -74,7 +90,8 @@ public final class ObservationsTest {
             "worker:0 STDERR [oh] after 3",
             "chief:0 loss 7 2.0",
             "chief:0 loss 7 NaN",
-            "worker:0 AGENT [it ended] after 0"),
+            "worker:0 AGENT [it ended] after 0",
+            "worker:1 on h, running, attempt 3 at h:7, process 8"),
         recorder.heard);
     observations.close();
   }
@@ -85,6 +102,7 @@ public final class ObservationsTest {
     CountDownLatch go = new CountDownLatch(1);
     AtomicLong lines = new AtomicLong();
     AtomicLong dropped = new AtomicLong();
+    List<NodeInfo> slots = Collections.synchronizedList(new ArrayList<>());
     Observations observations =
         new Observations(
             new ClusterObserver() {
@@ -99,15 +117,22 @@ public final class ObservationsTest {
                 lines.addAndGet(output.lines().size());
                 dropped.addAndGet(output.dropped());
               }
+
+              @Override
+              public void onSlot(NodeInfo node) {
+                slots.add(node);
+              }
             });
     output(observations, "worker:0", "stdout", "first", 0);
     begun.await();
     for (int i = 0; i < 1024 + 10; ++i) {
       output(observations, "worker:0", "stdout", "line", 1);
     }
+    slot(observations, "failed", 0);
     go.countDown();
     Eventually.await("what has room", () -> lines.get() == 1025);
     assertEquals(1024, dropped.get());
+    Eventually.await("the slot, which always has room", () -> slots.size() == 1);
     output(observations, "worker:1", "stdout", "of another node", 0);
     output(observations, "worker:0", "stdout", "last", 0);
     Eventually.await("the last two", () -> lines.get() == 1027);
