@@ -7,7 +7,9 @@ import array
 import contextlib
 import functools
 import json
+import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -23,7 +25,7 @@ _BATCH = 4096
 # Small ones, so that every rank has some.
 _SMALL = (9_000, 3_000, 1, 12_002, 5_000, 8_000, 7_000) * 3
 _WEIGHTS = (1, 2, 3, 4)
-_HEARD_S = 5  # on two busy processors; without other work less than one
+_HEARD_S = 1  # the others know that one was killed; longer by as much as other programs take of the processors
 
 
 def expect(holds, what):
@@ -83,6 +85,17 @@ def _check_epochs(result, folder, ranks):
     print(f"INFO {ranks} ranks: {told['steps']} steps, {result}", flush=True)
 
 
+def _others_take():
+    """How many threads of others want to run, for each processor; to be asked while this application does nothing."""
+    wanting = []
+    for _ in range(50):
+        time.sleep(0.01)
+        # "20.00 18.34 5.05 3/456 123457": three threads run or want to, this one among them.
+        running = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
+        wanting.append(int(running.partition("/")[0]) - 1)
+    return max(0, statistics.mean(wanting)) / os.cpu_count()
+
+
 def two_ranks_take_equally_many_steps(spark, folder):
     with _run(spark, 2, folder, _BATCH, "learns", _ROWS) as cluster:
         result = cluster.train(_rows(spark, _PARTITIONS), num_epochs=_EPOCHS, end_of_feed=True)
@@ -90,6 +103,7 @@ def two_ranks_take_equally_many_steps(spark, folder):
 
 
 def four_ranks_take_equally_many_steps_and_one_that_is_killed_is_everybodys_error(spark, folder):
+    others = _others_take()
     with contextlib.closing(_run(spark, 4, folder, _BATCH, "learns_and_is_killed", _ROWS)) as cluster:
         result = cluster.train(_rows(spark, _PARTITIONS), num_epochs=_EPOCHS, end_of_feed=True)
         try:
@@ -100,11 +114,13 @@ def four_ranks_take_equally_many_steps_and_one_that_is_killed_is_everybodys_erro
             expect(error.node == "worker:1", error)
         heard |= {f"worker:{rank}": _read(folder, f"worker:{rank} heard") for rank in (0, 2, 3)}
     _check_epochs(result, folder, 4)
+    limit = _HEARD_S * (1 + max(others, _others_take()))
     killed_at = _read(folder, "killed")
     for who, (heard_at, error) in heard.items():
         expect("worker:1" in error and "SIGKILL" in error, error)
-        expect(heard_at - killed_at < _HEARD_S, f"{who}: {heard_at - killed_at} s")
-        print(f"INFO {who} knew that worker:1 had ended after {heard_at - killed_at:.2f} s: {error}", flush=True)
+        took = f"{heard_at - killed_at:.2f} of {limit:.2f} s"
+        expect(heard_at - killed_at < limit, f"{who}: {took}")
+        print(f"INFO {who} knew that worker:1 had ended after {took}: {error}", flush=True)
 
 
 def ranks_that_are_started_again_go_on_and_use_each_row_once(spark, folder):
