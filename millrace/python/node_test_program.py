@@ -381,6 +381,15 @@ def dies(node):
             os._exit(1)
 
 
+def _loads_in_a_worker(_):
+    """For a DataLoader, which has each worker call it."""
+    from torch.utils.data import get_worker_info
+
+    state = {"cluster": "c", "feed": "", "rows": []}
+    data = get_worker_info().dataset
+    raises(millrace.FailedPreconditionError, "before the loop begins", lambda: data.load_state_dict(state))
+
+
 def loads(node):
     """By a DataLoader of PyTorch, with argv[2] workers that are started as argv[3] says."""
     import torch.distributed
@@ -390,7 +399,10 @@ def loads(node):
     everybody = torch.ones(1)
     torch.distributed.all_reduce(everybody)
     assert everybody.item() == int(os.environ["LOCAL_WORLD_SIZE"]) == 2 and os.environ["NODE_RANK"] == "0"
-    how = {"num_workers": int(sys.argv[2]), "multiprocessing_context": sys.argv[3] if len(sys.argv) > 3 else None}
+    how = {
+        "num_workers": int(sys.argv[2]), "multiprocessing_context": sys.argv[3] if len(sys.argv) > 3 else None,
+        "worker_init_fn": _loads_in_a_worker,
+    }  # fmt: skip
     data = node.feed(batch=7).torch()
     total = rows = 0
     for batch in DataLoader(data, batch_size=None, **how):

@@ -89,7 +89,14 @@ class FeedDataset(IterableDataset):  # type: ignore[misc]  # where there is no P
         return self._feed.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Leaves out what was used, as Feed.load_state_dict() says; before workers are started."""
+        """Leaves out what was used, as Feed.load_state_dict() says; with workers too, if it is called before the loop
+        begins. Raises FailedPreconditionError in a worker, which has no feed."""
+        if self._in_worker():
+            raise FailedPreconditionError(
+                "FAILED_PRECONDITION",
+                f"this is a worker of a DataLoader, and the feed is process {self._process}'s: load the state there, "
+                "before the loop begins",
+            )
         self._feed.load_state_dict(state)
 
     def _in_worker(self) -> bool:
