@@ -107,9 +107,8 @@ absl::Status NoTensor(absl::string_view name, const Type& type) {
                    " is no tensor of numbers; read it through Arrow"));
 }
 
-absl::StatusOr<millrace_tensor> TensorOf(const Batch& rows, absl::string_view name) {
-  MILLRACE_ASSIGN_OR_RETURN(const Column column, rows.TryAt(name));
-  MILLRACE_ASSIGN_OR_RETURN(const Validity validity, rows.TryValidity(name));
+absl::StatusOr<millrace_tensor> TensorOf(absl::string_view name, const Column& column,
+                                         const Validity& validity) {
   millrace_tensor tensor = {};
   ColumnView view = column.view();
   tensor.num_nulls = validity.null_count();
@@ -131,6 +130,43 @@ absl::StatusOr<millrace_tensor> TensorOf(const Batch& rows, absl::string_view na
     tensor.data = const_cast<uint8_t*>(view.data().data) + view.first() * view.type().byte_width();
   }
   return tensor;
+}
+
+absl::StatusOr<millrace_tensor> TensorOf(const Batch& rows, absl::string_view name) {
+  MILLRACE_ASSIGN_OR_RETURN(const Column column, rows.TryAt(name));
+  MILLRACE_ASSIGN_OR_RETURN(const Validity validity, rows.TryValidity(name));
+  return TensorOf(name, column, validity);
+}
+
+bool HasNumbers(const Type& type) {
+  const Type* leaf = &type;
+  while (leaf->is_list()) leaf = &leaf->element().type;
+  return TensorType(*leaf) != 0;
+}
+
+absl::Status TensorsOf(const Batch& rows, millrace_tensor* tensors, int32_t num_tensors) {
+  const std::vector<std::string>& names = rows.names();
+  if (static_cast<size_t>(num_tensors) != names.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_tensors is ", num_tensors, "; the batch has ", names.size(), " columns"));
+  }
+  if (names.empty()) return absl::OkStatus();
+  const size_t size = tensors->struct_size;
+  if (size % alignof(millrace_tensor) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("struct_size is ", size, "; set it to sizeof(millrace_tensor)"));
+  }
+  char* next = reinterpret_cast<char*>(tensors);
+  for (const std::string& name : names) {
+    const Column column = rows.at(name);
+    absl::StatusOr<millrace_tensor> found = millrace_tensor{};
+    if (HasNumbers(column.type())) found = TensorOf(name, column, column.validity());
+    auto* const tensor = reinterpret_cast<millrace_tensor*>(next);
+    tensor->struct_size = size;
+    MILLRACE_RETURN_IF_ERROR(WriteStruct(found.value_or(millrace_tensor{}), tensor));
+    next += size;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DLDataType> DlpackType(absl::string_view name, int32_t type) {
@@ -273,6 +309,14 @@ int32_t millrace_batch_tensor(const millrace_batch* batch, const char* column,
   }
   const absl::StatusOr<millrace_tensor> found = millrace::TensorOf(batch->rows, column);
   return ReportStatus(found.ok() ? millrace::WriteStruct(*found, tensor) : found.status(), error);
+}
+
+int32_t millrace_batch_tensors(const millrace_batch* batch, millrace_tensor* tensors,
+                               int32_t num_tensors, millrace_error* error) {
+  if (batch == nullptr || tensors == nullptr) {
+    return ReportStatus(NullArgument("millrace_batch_tensors", "batch or tensors"), error);
+  }
+  return ReportStatus(millrace::TensorsOf(batch->rows, tensors, num_tensors), error);
 }
 
 int32_t millrace_batch_dlpack(const millrace_batch* batch, const char* column,

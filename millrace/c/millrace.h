@@ -414,6 +414,11 @@ typedef struct millrace_tensor {
 // through Arrow.
 MILLRACE_API int32_t millrace_batch_tensor(const millrace_batch* batch, const char* column,
                                            millrace_tensor* tensor, millrace_error* error);
+// The same of all columns, in their order, for languages in which each call is dear. `tensors` has
+// room for `num_tensors`, each of the size that the first one's struct_size says. The type of a
+// column that is no tensor is 0. INVALID_ARGUMENT: that is not the number of columns.
+MILLRACE_API int32_t millrace_batch_tensors(const millrace_batch* batch, millrace_tensor* tensors,
+                                            int32_t num_tensors, millrace_error* error);
 // The same for DLPack's consumers: holds the memory until the consumer calls its deleter, from any
 // thread. Also INVALID_ARGUMENT: dates, timestamps, which DLPack has not, or nulls.
 MILLRACE_API int32_t millrace_batch_dlpack(const millrace_batch* batch, const char* column,

@@ -242,6 +242,38 @@ static void MisuseKeyValue(millrace_node* node, millrace_error* error) {
   CHECK(millrace_kv_delete(node, "bytes", NULL) == MILLRACE_NOT_FOUND);
 }
 
+/* Of id, image, name, words, maybe and moment, as one by one. */
+static void AllTensors(const millrace_batch* batch, millrace_error* error) {
+  millrace_tensor all[6] = {{.struct_size = sizeof(all[0])}};
+  CHECK_OK(millrace_batch_tensors(batch, all, 6, error), *error);
+  for (int32_t i = 0; i < 6; ++i) {
+    const char* const name = millrace_batch_column_name(batch, i);
+    millrace_tensor one = {.struct_size = sizeof(one)};
+    if (millrace_batch_tensor(batch, name, &one, error) != MILLRACE_OK) {
+      CHECK(all[i].type == 0 && strcmp(name, "name") == 0);
+      continue;
+    }
+    CHECK(memcmp(&all[i], &one, sizeof(one)) == 0);
+  }
+  /* A program of before there was num_nulls. */
+  enum { kSize = offsetof(millrace_tensor, num_nulls) };
+  _Alignas(millrace_tensor) char old[6 * kSize];
+  millrace_tensor* const first = (millrace_tensor*)old;
+  first->struct_size = kSize;
+  CHECK_OK(millrace_batch_tensors(batch, first, 6, error), *error);
+  for (size_t i = 0; i < 6; ++i) {
+    all[i].struct_size = kSize;
+    CHECK(memcmp(old + i * kSize, &all[i], kSize) == 0);
+  }
+  CHECK_ERROR(millrace_batch_tensors(batch, all, 5, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "num_tensors is 5; the batch has 6 columns");
+  all[0].struct_size = sizeof(all[0]) - 1;
+  CHECK_ERROR(millrace_batch_tensors(batch, all, 6, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "set it to sizeof(millrace_tensor)");
+  CHECK_ERROR(millrace_batch_tensors(batch, NULL, 6, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "tensors");
+}
+
 static void MisuseBatch(millrace_feed* feed, millrace_error* error) {
   millrace_batch* batch = NULL;
   CHECK_ERROR(millrace_feed_next(feed, 0, &batch, error), *error, MILLRACE_INVALID_ARGUMENT,
@@ -269,6 +301,7 @@ static void MisuseBatch(millrace_feed* feed, millrace_error* error) {
   CHECK(tensor.type == MILLRACE_TIMESTAMP_US);
   CHECK_ERROR(millrace_batch_dlpack(batch, "moment", &shared, error), *error,
               MILLRACE_INVALID_ARGUMENT, "timestamps");
+  AllTensors(batch, error);
   char* type = NULL;
   CHECK_OK(millrace_batch_column_type(batch, "image", &type, error), *error);
   CHECK(strcmp(type, "fixed_size_list<float32>[4]") == 0);

@@ -47,6 +47,16 @@ class NodeTest(unittest.TestCase):
         self.assertEqual(returned["nested"], [[1.5, 2], [3, 4], [5, 6]])
         self.assertEqual(returned["bytes"], [b"a", None, b"\x00"])
 
+    def test_a_batch_of_many_columns_has_each_in_its_place(self):
+        columns = {"id": pa.array(range(8))}
+        for number in range(60):
+            values = [number + i for i in range(8)]
+            columns[f"f{number}"] = [str(each) for each in values] if number % 3 == 0 else pa.array(values)
+        with Cluster("wide") as cluster:
+            cluster.train(pa.table({**columns, "point": [{"x": i} for i in range(8)]}))
+            cluster.shutdown()
+        self.assertEqual([(step, rows) for _, step, rows in cluster.metrics["rows"]], [(0, 4), (4, 4)])
+
     def test_memory_outlives_batch_feed_and_node(self):
         # Large enough to be overwritten by what is allocated after it is freed.
         image = pa.FixedSizeListArray.from_arrays(pa.array([float(i) for i in range(4 << 15)], pa.float32()), 1 << 15)

@@ -90,6 +90,20 @@ def types(node):
         })  # fmt: skip
 
 
+def wide(node):
+    """Some columns are read one by one, and then all at once; every third is text."""
+    for batch in node.feed(batch=4):
+        first = batch["id"].numpy()[0]
+        for _ in range(2):
+            for number, (name, column) in enumerate(list(batch.items())[1:-1]):
+                if number % 3 == 0:
+                    raises(millrace.InvalidArgumentError, f'"{name}" of type utf8', lambda: column.shape)
+                else:
+                    assert column.numpy().tolist() == [number + first + i for i in range(4)], (name, column.numpy())
+        assert batch["point.x"].numpy().tolist() == batch["id"].to_pylist()
+        node.metric("rows", int(first), batch.num_rows)
+
+
 def tensors(node):
     feed = node.feed(batch=100, mode="inference")
     for batch in feed:

@@ -152,6 +152,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_batch_export": ("c", [c_void_p, c_void_p, c_void_p]),
     "millrace_batch_export_column": ("c", [c_void_p, c_char_p, c_void_p, c_void_p]),
     "millrace_batch_tensor": ("c", [c_void_p, c_char_p, POINTER(Tensor)]),
+    "millrace_batch_tensors": ("c", [c_void_p, POINTER(Tensor), c_int32]),
     "millrace_batch_dlpack": ("c", [c_void_p, c_char_p, POINTER(c_void_p)]),
     "millrace_builder_new": (c_void_p, []),
     "millrace_builder_free": (None, [c_void_p]),

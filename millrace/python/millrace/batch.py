@@ -27,16 +27,53 @@ _CPU = 1
 _TENSOR_SIZE = ctypes.sizeof(Tensor)
 
 
+# A program that reads more than one column in so many is told of the tensors of all in one call.
+_FEW = 16
+
+
 @functools.lru_cache(maxsize=64)
-def _keys(names: bytes) -> Dict[str, bytes]:
-    """The names of columns, each followed by a zero, and what the library calls them; not to be changed."""
-    return {key.decode(): key for key in names.split(b"\0")[:-1]}
+def _keys(names: bytes) -> Dict[str, Tuple[int, bytes]]:
+    """The names of columns, each followed by a zero, with their numbers and what the library calls them; not to be
+    changed."""
+    return {key.decode(): (number, key) for number, key in enumerate(names.split(b"\0")[:-1])}
+
+
+class _Rows(Memory):
+    """Those of a batch, which all that is made of them holds."""
+
+    def __init__(self, pointer: int, num_columns: int) -> None:
+        super().__init__(pointer, library().millrace_batch_free)
+        self._num_columns = num_columns
+        self._num_asked = 0
+        self._tensors: Optional[ctypes.Array[Tensor]] = None
+
+    def tensor(self, number: Optional[int], key: bytes) -> Tensor:
+        """That of a column, or of a struct's field, which has no number. Raises InvalidArgumentError if it is none."""
+        if number is not None:
+            tensors = self._tensors or self._ask()
+            if tensors is not None:
+                found: Tensor = tensors[number]
+                if found.type:
+                    return found
+        tensor = Tensor(_TENSOR_SIZE)
+        call("millrace_batch_tensor", self.pointer, key, byref(tensor))
+        return tensor
+
+    def _ask(self) -> Optional[ctypes.Array[Tensor]]:
+        self._num_asked += 1
+        if self._num_asked * _FEW <= self._num_columns:
+            return None
+        tensors = (Tensor * self._num_columns)()
+        tensors[0].struct_size = _TENSOR_SIZE
+        call("millrace_batch_tensors", self.pointer, tensors, self._num_columns)
+        self._tensors = tensors
+        return tensors
 
 
 class _View:
     """What NumPy looks at; the array that is made of it holds it, and it holds the rows."""
 
-    def __init__(self, owner: Memory, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+    def __init__(self, owner: _Rows, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         self._owner = owner
         self.__array_interface__ = {
             "version": 3,
@@ -49,7 +86,7 @@ class _View:
 class _Exported:
     """A column as Arrow structs of its own."""
 
-    def __init__(self, rows: Memory, name: bytes) -> None:
+    def __init__(self, rows: _Rows, name: bytes) -> None:
         self.schema, self.array = ArrowSchema(), ArrowArray()
         call("millrace_batch_export_column", rows.pointer, name, byref(self.schema), byref(self.array))
 
@@ -68,9 +105,10 @@ class Column:
     written to the other. What is handed out through Arrow must not change any more.
     """
 
-    def __init__(self, rows: Memory, name: str, num_rows: int, key: bytes) -> None:
+    def __init__(self, rows: _Rows, name: str, num_rows: int, number: Optional[int], key: bytes) -> None:
         self._rows = rows
         self._num_rows = num_rows
+        self._number = number  # None: a struct's field
         self._key = key  # the name, for the library
         self.name = name
 
@@ -94,9 +132,7 @@ class Column:
         return tuple(tensor.shape[: tensor.ndim])
 
     def _tensor(self) -> Tensor:
-        tensor = Tensor(_TENSOR_SIZE)
-        call("millrace_batch_tensor", self._rows.pointer, self._key, byref(tensor))
-        return tensor
+        return self._rows.tensor(self._number, self._key)
 
     def _export(self, schema: int, array: int) -> None:
         call("millrace_batch_export_column", self._rows.pointer, self._key, schema, array)
@@ -213,16 +249,16 @@ class Batch(Mapping[str, Column]):
 
     def __init__(self, pointer: int) -> None:
         loaded = library()
-        self._rows = Memory(pointer, loaded.millrace_batch_free)
         self.num_rows: int = loaded.millrace_batch_num_rows(pointer)
         size = ctypes.c_size_t()
         names = loaded.millrace_batch_names(pointer, byref(size))
         self._names = _keys(ctypes.string_at(names, size.value))
+        self._rows = _Rows(pointer, len(self._names))
 
     def __getitem__(self, name: str) -> Column:
-        key = self._names.get(name)
-        column = Column(self._rows, name, self.num_rows, key or name.encode())
-        if key is None:
+        number, key = self._names.get(name, (None, b""))
+        column = Column(self._rows, name, self.num_rows, number, key or name.encode())
+        if number is None:
             column.type  # of a struct's field; raises where there is none, naming the columns that there are
         return column
 
