@@ -271,7 +271,7 @@ def misuse(node):
     copies(batch)
     feed.results({"a": [1, 2]})
     raises(millrace.InvalidArgumentError, "change their schema", lambda: feed.results({"a": [1.5, 2.5]}))
-    raises(millrace.FailedPreconditionError, "", lambda: feed.results({"a": [3, 4, 5]}))
+    raises(millrace.FailedPreconditionError, "5 results for the 4 rows", lambda: feed.results({"a": [3, 4, 5]}))
     feed.close()
     raises(millrace.FailedPreconditionError, "the feed is closed", lambda: next(feed))
     assert batch["id"].to_pylist() == [0, 1, 2, 3]
