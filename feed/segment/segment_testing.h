@@ -1,6 +1,6 @@
 // File: feed/segment/segment_testing.h
 //
-// What this process holds, for tests that look for leaks. Test only.
+// What a process holds, for tests that look for leaks. Test only.
 //
 // Defines: OpenDescriptors(), MappedSegments(), LiesInSegment().
 
@@ -25,9 +25,10 @@ inline int OpenDescriptors() {
   return static_cast<int>(std::distance(begin(open), end(open)));
 }
 
-// How many segments are mapped here, the node's or a feeder's.
-inline int MappedSegments() {
-  std::ifstream maps("/proc/self/maps");
+// How many segments are mapped here, the node's or a feeder's; or in process `pid`, 0 if that has
+// ended.
+inline int MappedSegments(const std::string& pid = "self") {
+  std::ifstream maps("/proc/" + pid + "/maps");
   int count = 0;
   for (std::string line; std::getline(maps, line);) {
     if (absl::StrContains(line, "memfd:millrace-feed")) ++count;

@@ -3,12 +3,12 @@
 //
 //   ledger_node MODE SEED MAX_BITE BUDGET_BYTES NONCE LOG CONTROL
 //
-// It asks for 1 to MAX_BITE rows at a time. MODE is train, inference (rows are echoed), stop (calls
-// Terminate once it has had 100 rows), sleep (takes one batch, then waits for "end"), or queues
-// (reads "validation" too, on a thread of its own). LOG gets int64 numbers: a row's id when
-// NextBatch has returned it, -1 - id when it has been used. CONTROL is a file of lines, read as
-// they come: "feed_end FEED_ID", "feed_aborted FEED_ID", "end". On stdout: "ready ENDPOINT KEY".
-// Exit code 0 if the program ended well.
+// It asks for 1 to MAX_BITE rows at a time. MODE is train, whole (asks for MAX_BITE rows each
+// time), inference (rows are echoed), stop (calls Terminate once it has had 100 rows), sleep (takes
+// one batch, then waits for "end"), or queues (reads "validation" too, on a thread of its own). LOG
+// gets int64 numbers: a row's id when NextBatch has returned it, -1 - id when it has been used.
+// CONTROL is a file of lines, read as they come: "feed_end FEED_ID", "feed_aborted FEED_ID", "end".
+// On stdout: "ready ENDPOINT KEY". Exit code 0 if the program ended well.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -104,8 +104,9 @@ absl::Status ReadQueue(FeedReceiver* receiver, const Options& options, const std
     if (feed->ShouldStop()) return absl::OkStatus();
     if (options.mode == "stop" && had >= kStopAfterRows) return feed->Terminate();
     if (options.mode == "sleep" && had > 0) ended->WaitForNotification();
-    const int64_t rows =
+    const int64_t bite =
         1 + static_cast<int64_t>(random() % static_cast<uint64_t>(options.max_bite));
+    const int64_t rows = options.mode == "whole" ? options.max_bite : bite;
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(rows));
     if (batch.empty()) continue;
     had += batch.num_rows();

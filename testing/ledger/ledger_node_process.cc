@@ -98,16 +98,22 @@ absl::Status LedgerNode::WaitForEnd() {
   return absl::UnknownError(absl::StrCat(options_.name, " did not exit with 0"));
 }
 
-absl::Status LedgerNode::CountRows(std::map<int64_t, int64_t>* handed,
-                                   std::map<int64_t, int64_t>* used) {
+absl::StatusOr<std::vector<std::vector<int64_t>>> LedgerNode::Logs() {
   MutexLock lock(&mu_);
+  std::vector<std::vector<int64_t>> logs;
   for (const std::string& path : logs_) {
     MILLRACE_ASSIGN_OR_RETURN(const std::string log, ReadFile(path));
-    for (size_t at = 0; at + sizeof(int64_t) <= log.size(); at += sizeof(int64_t)) {
-      int64_t number = 0;
-      std::memcpy(&number, log.data() + at, sizeof(number));
-      ++(number >= 0 ? (*handed)[number] : (*used)[-1 - number]);
-    }
+    std::vector<int64_t>& numbers = logs.emplace_back(log.size() / sizeof(int64_t));
+    std::memcpy(numbers.data(), log.data(), numbers.size() * sizeof(int64_t));
+  }
+  return logs;
+}
+
+absl::Status LedgerNode::CountRows(std::map<int64_t, int64_t>* handed,
+                                   std::map<int64_t, int64_t>* used) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto logs, Logs());
+  for (const std::vector<int64_t>& log : logs) {
+    for (const int64_t number : log) ++(number >= 0 ? (*handed)[number] : (*used)[-1 - number]);
   }
   return absl::OkStatus();
 }

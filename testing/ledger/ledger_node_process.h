@@ -28,6 +28,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "feed/feeder/fake_node_directory.h"
@@ -78,6 +79,9 @@ class LedgerNode {
   [[nodiscard]] absl::Status End();
   // Waits for an exit with 0 that the program has decided on itself.
   [[nodiscard]] absl::Status WaitForEnd();
+
+  // What each attempt has written down so far, as ledger_node.cc says.
+  [[nodiscard]] absl::StatusOr<std::vector<std::vector<int64_t>>> Logs();
 
   // Adds how often each row, by id, was handed to programs and was used by them, in all attempts.
   [[nodiscard]] absl::Status CountRows(std::map<int64_t, int64_t>* handed,

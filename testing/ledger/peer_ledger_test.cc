@@ -4,112 +4,46 @@
 // feeder had sent before it was killed. (The SDK's feeder and the reference peer's node are a
 // parameter of ledger_test.cc.)
 
-#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <optional>
-#include <random>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/process/exit_status.h"
-#include "core/process/process.h"
-#include "feed/feeder/fake_node_directory.h"
-#include "feed/feeder/node_directory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/child_process.h"
-#include "testing/ledger/ledger_node_process.h"
 #include "testing/ledger/ledger_rows.h"
+#include "testing/ledger/peer_ledger_fixture.h"
 
 namespace millrace {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(90);
 
-// What one run of the feeder said.
-struct FeederRun {
-  bool killed = false;
-  bool good = false;
-  int64_t refed = 0;
-  std::map<int64_t, int64_t> sent;  // rows, by partition; the most of all sessions
-  std::vector<std::string> ends;    // "kind CODE: message"
-};
-
-class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
+class PeerLedgerTest : public PeerLedgerFixture {
  protected:
-  int64_t Pick(int64_t from, int64_t to) {
-    return from + static_cast<int64_t>(random_() % static_cast<uint64_t>(to - from + 1));
+  PeerLedgerTest() {
+    partitions_ = Pick(1, 3);
+    rows_ = Pick(1, 800);
+    batch_rows_ = Pick(1, 100);
   }
-
-  void Begin(const std::string& mode) {
-    auto folder = TempDir::Create("peer_ledger");
-    ASSERT_THAT(folder, IsOk());
-    folder_.emplace(*std::move(folder));
-    // Bites of one row: nobody tells this node that a feed has ended.
-    node_ = std::make_unique<LedgerNode>(LedgerNode::Options{.name = "worker:0",
-                                                             .mode = mode,
-                                                             .max_bite = 1,
-                                                             .budget_bytes = Pick(500, 100'000),
-                                                             .folder = folder_->path()},
-                                         &plan_, &directory_);
-    ASSERT_THAT(node_->Start(random_()), IsOk());
-  }
-
-  // The file that the feeder looks nodes up in.
-  void WriteLookup() {
-    const FeedTarget target = *directory_.Lookup("worker:0");
-    const Json lookup = {
-        {"state", target.state == FeedTarget::State::kRunning ? "running" : "restarting"},
-        {"endpoint", target.tcp_endpoint},
-        {"key", target.key},
-        {"nonce", target.nonce}};
-    ASSERT_THAT(WriteFileAtomic(Lookup(), lookup.dump()), IsOk());
-  }
-  std::string Lookup() const { return JoinPath(folder_->path(), "lookup.json"); }
 
   // Feeds everything. Kills the feeder after so many of its events, the node after so many. The
   // node is told of the feed's end, as by a coordinator.
   FeederRun Feed(const std::string& feed_id, const std::string& mode,
                  std::optional<int64_t> kill_feeder, std::optional<int64_t> kill_node) {
     FeederRun run;
-    WriteLookup();
-    auto feeder = ChildProcess::Start({EnvOr("REFERENCE_FEEDER", ""),
-                                       "--lookup-file",
-                                       Lookup(),
-                                       "--reply",
-                                       "tcp",
-                                       "--mode",
-                                       mode,
-                                       "--partitions",
-                                       absl::StrCat(partitions_),
-                                       "--rows",
-                                       absl::StrCat(rows_),
-                                       "--batch-rows",
-                                       absl::StrCat(batch_rows_),
-                                       "--feed-id",
-                                       feed_id,
-                                       "--columns",
-                                       "id:int64,name:utf8",
-                                       "--check-results",
-                                       mode == "inference" ? "echo" : "none",
-                                       "--deadline",
-                                       "80",
-                                       "--feed-timeout",
-                                       "20"});
+    auto feeder = StartFeeder(feed_id, mode);
     EXPECT_THAT(feeder, IsOk());
     if (!feeder.ok()) return run;
     const absl::Time deadline = absl::Now() + kPatience;
@@ -118,24 +52,17 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
         (*feeder)->Kill(SIGKILL);
         run.killed = true;
       }
-      if (events == kill_node) {
-        EXPECT_THAT(node_->Kill(absl::Milliseconds(Pick(0, 100)), FeedTarget::State::kRestarting),
-                    IsOk());
-        WriteLookup();
-        EXPECT_THAT(node_->Start(random_()), IsOk());
-        WriteLookup();
-      }
+      if (events == kill_node) KillNode(absl::Milliseconds(Pick(0, 100)));
       const auto line = (*feeder)->WaitForLine("", deadline - absl::Now());
       if (!line.ok()) {
         EXPECT_THAT(line, StatusIs(absl::StatusCode::kOutOfRange));
         break;
       }
       const absl::StatusOr<Json> event = ParseJson(*line);
-      if (!event.ok()) continue;  // cut by a kill
-      if (event->value("event", "") == "feed_end") {
+      if (event.ok() && event->value("event", "") == "feed_end") {
         node_->Tell(absl::StrCat("feed_end ", event->at("feed").get<std::string>()));
       }
-      Note(*event, &run);
+      Note(*line, &run);
     }
     const auto exit = (*feeder)->Wait(kPatience);
     EXPECT_THAT(exit, IsOk());
@@ -144,31 +71,16 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
     return run;
   }
 
-  static void Note(const Json& event, FeederRun* run) {
-    const std::string name = event.value("event", "");
-    EXPECT_NE(name, "poisoned") << event.dump();
-    EXPECT_NE(name, "wrong_result") << event.dump();
-    if (name == "sent") {
-      int64_t& sent = run->sent[event.at("partition")];
-      sent = std::max(sent, event.at("row").get<int64_t>());
-    }
-    if (name == "end") {
-      run->refed += event.at("refed").get<int64_t>();
-      if (event.at("kind") != "done") {
-        run->ends.push_back(absl::StrCat(event.value("kind", ""), " ", event.value("code", ""),
-                                         ": ", event.value("message", "")));
-      }
-    }
-  }
-
   // Runs the case; true if the last feeder got everything through.
   bool Run(const std::string& mode, int64_t* in_doubt) {
-    Begin(mode);
+    const int faults = static_cast<int>(Pick(0, 4));
+    // Bites of one row: nobody tells this node that a feed has ended.
+    Begin({.mode = mode, .max_bite = 1, .budget_bytes = Pick(500, 100'000)}, faults);
     if (HasFatalFailure()) return false;
     *in_doubt = 0;
     if (Pick(0, 2) == 0) {
       const FeederRun killed = Feed("f1", mode, Pick(2, 60), std::nullopt);
-      for (const auto& [partition, rows] : killed.sent) *in_doubt += rows;
+      *in_doubt += killed.sent_rows;
       // Sent, and killed before it said so.
       if (killed.killed) *in_doubt += partitions_ * batch_rows_;
       *in_doubt += killed.refed;
@@ -187,15 +99,6 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
     EXPECT_EQ(run.good, run.ends.empty());
     return run.good;
   }
-
-  std::mt19937_64 random_{GetParam()};
-  int64_t partitions_ = Pick(1, 3);
-  int64_t rows_ = Pick(1, 800);
-  int64_t batch_rows_ = Pick(1, 100);
-  TcpFaultPlan plan_{GetParam() * 5 + 3, static_cast<int>(Pick(0, 4))};
-  FakeNodeDirectory directory_;
-  std::optional<TempDir> folder_;
-  std::unique_ptr<LedgerNode> node_;
 };
 
 TEST_P(PeerLedgerTest, EveryRowThatItTrainsOnIsAccountedFor) {
@@ -223,18 +126,8 @@ TEST_P(PeerLedgerTest, EveryRowThatItAsksAboutHasOneResult) {
   static_cast<void>(Run("inference", &in_doubt));
 }
 
-std::vector<uint64_t> Seeds() {
-  uint64_t seed = 0;
-  if (absl::SimpleAtoi(EnvOr("LEDGER_SEED", ""), &seed)) return {seed};
-  uint64_t cases = 0;
-  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = 8;
-  std::vector<uint64_t> seeds;
-  for (uint64_t i = 1; i <= cases; ++i) seeds.push_back(i);
-  return seeds;
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, PeerLedgerTest, ::testing::ValuesIn(Seeds()),
-                         [](const auto& info) { return absl::StrCat("Seed", info.param); });
+INSTANTIATE_TEST_SUITE_P(Seeds, PeerLedgerTest, ::testing::ValuesIn(LedgerSeeds(8)),
+                         LedgerSeedName);
 
 }  // namespace
 }  // namespace millrace

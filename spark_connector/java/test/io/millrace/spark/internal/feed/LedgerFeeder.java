@@ -6,6 +6,7 @@ import io.millrace.spark.internal.arrow.ArrowField;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.ArrowType;
 import io.millrace.spark.internal.arrow.BatchBuilder;
+import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.BadInputException;
@@ -27,14 +28,15 @@ import java.util.concurrent.TimeUnit;
  * A feeder process for the tests of the ledger: with the arguments and events of
  * //testing/reference_peer:feeder, as far as those tests use them, and rows of the columns
  * "id:int64,name:utf8". Sessions that end early are followed by others, as section 6 of
- * docs/feed_protocol.md says.
+ * docs/feed_protocol.md says. Batches that are large enough go through shared memory; the last event, "stats", says how
+ * many did.
  */
 public final class LedgerFeeder {
   private static final ArrowSchema SCHEMA =
       new ArrowSchema(
           new ArrowField("id", ArrowType.of(ArrowType.Id.INT64), true),
           new ArrowField("name", ArrowType.of(ArrowType.Id.UTF8), true));
-  private static final long LOOKUP_MILLIS = 100;
+  private static final long LOOKUP_MILLIS = 20;
 
   private final Path lookupFile;
   private final String feedId;
@@ -78,6 +80,8 @@ public final class LedgerFeeder {
     for (Partition partition : partitions) {
       good &= partition.good;
     }
+    FeedStats stats = feeder.hub.stats();
+    tell("stats", "batches_placed", stats.batchesPlaced, "results_placed", stats.resultsPlaced);
     feeder.hub.close();
     System.exit(good ? 0 : 1);
   }
@@ -215,9 +219,10 @@ public final class LedgerFeeder {
     }
 
     private void train(FeedSession session, long firstRow) {
+      BatchBuilder builder = new BatchBuilder(SCHEMA, pool);
       for (long row = firstRow; row < rows; ) {
         int count = (int) Math.min(batchRows, rows - row);
-        session.send(SCHEMA, batch(row, count));
+        session.send(SCHEMA, encode(session, builder, row, count));
         row += count;
         tell("sent", "partition", number, "row", row);
       }
@@ -228,10 +233,11 @@ public final class LedgerFeeder {
     private void infer(FeedSession session) {
       long row = 0;
       boolean finished = false;
+      BatchBuilder builder = new BatchBuilder(SCHEMA, pool);
       EncodedBatch next = null;
       while (true) {
         if (next == null && row < rows) {
-          next = batch(row, (int) Math.min(batchRows, rows - row));
+          next = encode(session, builder, row, (int) Math.min(batchRows, rows - row));
         } else if (next == null && !finished) {
           session.finish(rows);
           finished = true;
@@ -274,14 +280,23 @@ public final class LedgerFeeder {
       return number * 1_000_000L + row;
     }
 
-    private EncodedBatch batch(long firstRow, int count) {
-      BatchBuilder builder = new BatchBuilder(SCHEMA, pool);
-      for (long row = firstRow; row < firstRow + count; row++) {
-        builder.column(0).putLong(id(row));
-        builder.column(1).putBytes(("p" + number + "r" + row).getBytes(StandardCharsets.UTF_8));
-        builder.endRow();
+    /** Encodes rows where the node reads them, if there is room for as many bytes as the batch before had. */
+    private EncodedBatch encode(FeedSession session, BatchBuilder builder, long firstRow, int count) {
+      session.beginWriting();
+      try {
+        BodyMemory room = builder.wantedBytes() == 0 ? null : session.lend(builder.wantedBytes());
+        if (room != null) {
+          builder.begin(room);
+        }
+        for (long row = firstRow; row < firstRow + count; row++) {
+          builder.column(0).putLong(id(row));
+          builder.column(1).putBytes(("p" + number + "r" + row).getBytes(StandardCharsets.UTF_8));
+          builder.endRow();
+        }
+        return builder.finish();
+      } finally {
+        session.endWriting();
       }
-      return builder.finish();
     }
   }
 }

@@ -13,12 +13,8 @@ import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
-import java.io.BufferedReader;
-import java.io.File;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.ArrayList;
@@ -34,15 +30,15 @@ import org.junit.Rule;
 import org.junit.Test;
 import org.junit.rules.Timeout;
 
-/** Rows that a JVM writes into a node's memory (docs/feed_protocol.md, section 10). */
+/**
+ * Rows that a JVM writes into a node's memory (docs/feed_protocol.md, section 10). Where one of them is killed:
+ * //testing/ledger:java_kills_test.
+ */
 public final class SharedMemoryTest {
   /** About 90 KB. */
   private static final int BATCH_ROWS = 2000;
-  /** How often nodes are killed, and a third as often JVMs: {@code --test_env=SHARED_MEMORY_KILLS=10000
-   * --test_timeout=50000} by hand. */
-  private static final int KILLS = Integer.parseInt(System.getenv().getOrDefault("SHARED_MEMORY_KILLS", "9"));
 
-  @Rule public final Timeout timeout = Timeout.seconds(240 + 5 * KILLS);
+  @Rule public final Timeout timeout = Timeout.seconds(240);
 
   private final BufferPool pool = new BufferPool(64 << 20);
   private final List<String> warnings = new ArrayList<>();
@@ -318,125 +314,5 @@ public final class SharedMemoryTest {
     assertEquals(8192, all.offset);
     rooms.giveBack(all, 1000);
     assertNull(rooms.place(1));
-  }
-
-  @Test
-  public void nodesThatAreKilledLeaveNothingMapped() throws Exception {
-    for (int round = 0; round < KILLS; round++) {
-      try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
-        FeedSession session = open(node.target());
-        long goal = hub.stats().batchesPlaced + 2 + round % 5;
-        BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, pool);
-        long row = 0;
-        while (hub.stats().batchesPlaced < goal) {
-          session.send(Rows.SCHEMA, encode(session, builder, row, BATCH_ROWS));
-          row += BATCH_ROWS;
-        }
-        node.kill();
-        long next = row;
-        MillraceException e =
-            assertThrows(
-                MillraceException.class,
-                () -> {
-                  for (long id = next; ; id += BATCH_ROWS) { // into memory whose owner is gone
-                    session.send(Rows.SCHEMA, encode(session, builder, id, BATCH_ROWS));
-                  }
-                });
-        assertEquals(StatusCode.UNAVAILABLE, e.code());
-      }
-      awaitUnmapped();
-    }
-  }
-
-  /** A JVM that is killed while it writes: every row that the node reads is whole, in order, and there once. */
-  @Test
-  public void aKilledJvmLosesNoRowThatWasReceived() throws Exception {
-    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
-      for (int round = 0; round < KILLS / 3; round++) {
-        String feed = "killed" + round;
-        Process jvm = startFeeder(node.target(), feed);
-        try (BufferedReader lines =
-            new BufferedReader(new InputStreamReader(jvm.getInputStream(), StandardCharsets.UTF_8))) {
-          assertEquals("placed", lines.readLine());
-          jvm.destroyForcibly();
-        }
-        jvm.waitFor();
-        node.say("feed_end " + feed);
-      }
-      feed(node.target(), 0, 0, 2);
-      node.say("feed_end feed");
-      // Each feed of those that were killed begins with row 0 anew.
-      long next = 0;
-      long feeds = 0;
-      while (true) {
-        JsonObject rows = node.await("rows");
-        long count = rows.count("rows");
-        long sum = rows.integer("sum");
-        if (sum == count * (count - 1) / 2) {
-          next = 0;
-          feeds++;
-        }
-        assertEquals(next * count + count * (count - 1) / 2, sum);
-        next += count;
-        if (feeds == KILLS / 3 + 1 && next == 2L * BATCH_ROWS) {
-          break;
-        }
-      }
-      node.say("end");
-      assertTrue(node.await("stopped").count("batches_placed") > 3L * (KILLS / 3) - 1);
-    }
-  }
-
-  private static Process startFeeder(FeedTarget target, String feed) throws IOException {
-    return new ProcessBuilder(
-            System.getProperty("java.home") + File.separator + "bin" + File.separator + "java",
-            "-Xmx256m",
-            "-XX:-UsePerfData", // it warns on the output where another process has its file
-            "-cp",
-            System.getProperty("java.class.path"),
-            SharedMemoryTest.class.getName(),
-            target.nonce(),
-            target.endpoint,
-            target.key,
-            feed)
-        .redirectError(ProcessBuilder.Redirect.INHERIT)
-        .start();
-  }
-
-  /** Opens it again while the machine is so busy that no step of the connection is done in its time, as a task does. */
-  private static FeedSession openPatiently(FeedHub hub, FeedTarget target, SessionOptions options) {
-    while (true) {
-      FeedSession session = hub.open(target, options);
-      try {
-        session.awaitAnswered();
-        return session;
-      } catch (MillraceException e) {
-        if (session.state().end != SessionEnd.UNANSWERED) {
-          throw e;
-        }
-      }
-    }
-  }
-
-  /** The JVM that is killed: feeds for ever, and says once that a node has received rows through shared memory. */
-  public static void main(String[] args) {
-    FeedHub hub = FeedHub.start(System.err::println);
-    FeedTarget target = new FeedTarget("worker:0", args[0], args[1], args[2]);
-    SessionOptions options =
-        SessionOptions.builder(args[3], FeedMode.TRAIN).feedTimeoutMillis(60_000).sharedMemory(true).build();
-    FeedSession session = openPatiently(hub, target, options);
-    BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, new BufferPool(64 << 20));
-    boolean told = false;
-    long placed = Long.MAX_VALUE; // rows after which three batches had gone through shared memory
-    for (long id = 0; ; id += BATCH_ROWS) {
-      session.send(Rows.SCHEMA, encode(session, builder, id, BATCH_ROWS));
-      if (placed == Long.MAX_VALUE && hub.stats().batchesPlaced >= 3) {
-        placed = id + BATCH_ROWS;
-      }
-      if (!told && session.state().receivedRows >= placed) {
-        told = true;
-        System.out.println("placed");
-      }
-    }
   }
 }
