@@ -48,29 +48,46 @@ final class MappedSegment {
     if (name.pid < 1 || name.bytes <= HEADER_BYTES || name.bytes > MAX_BYTES || name.bytes % HEADER_BYTES != 0) {
       throw new IOException("the name of a segment that cannot be");
     }
-    Path path = Paths.get(name.path());
-    List<MappedByteBuffer> mappings = new ArrayList<>();
-    try (FileChannel file = openFile(path)) {
-      if (file.size() != name.bytes) {
+    MappedSegment segment = new MappedSegment(name.bytes, new ArrayList<>());
+    try {
+      segment.map(name);
+    } catch (IOException | RuntimeException e) {
+      segment.release();
+      throw e;
+    }
+    return segment;
+  }
+
+  private void map(SegmentName name) throws IOException {
+    try (FileChannel file = openFile(Paths.get(name.path()))) {
+      if (file.size() != bytes) {
         throw new IOException(
-            name.path() + " has " + file.size() + " bytes, the node's segment " + name.bytes
+            name.path() + " has " + file.size() + " bytes, the node's segment " + bytes
                 + ": the node runs in another PID namespace");
       }
-      for (long at = 0; at < name.bytes; at += 1L << STEP_BITS) {
-        mappings.add(file.map(FileChannel.MapMode.READ_WRITE, at, Math.min(name.bytes - at, MAPPING_BYTES)));
+      for (long at = 0; at < bytes; at += 1L << STEP_BITS) {
+        mappings.add(mapPart(file, at, Math.min(bytes - at, MAPPING_BYTES), name));
       }
     } catch (FileSystemException e) {
       throw new IOException(name.path() + " " + why(e), e);
     }
-    MappedSegment segment = new MappedSegment(name.bytes, mappings);
     byte[] id = new byte[ID_BYTES];
     mappings.get(0).duplicate().get(id);
     if (!new String(id, StandardCharsets.ISO_8859_1).equals(name.id)) {
-      segment.release();
       throw new IOException(
           name.path() + " is not the node's segment: the node runs in another PID namespace");
     }
-    return segment;
+  }
+
+  private static MappedByteBuffer mapPart(FileChannel file, long at, long length, SegmentName name)
+      throws IOException {
+    try {
+      return file.map(FileChannel.MapMode.READ_WRITE, at, length);
+    } catch (IOException e) {
+      throw new IOException(
+          name.path() + ", " + name.bytes + " bytes, cannot be mapped (" + e.getMessage()
+              + "): the address space of this JVM is limited; see ulimit -v, or lower budgetBytes", e);
+    }
   }
 
   private static String why(FileSystemException e) {

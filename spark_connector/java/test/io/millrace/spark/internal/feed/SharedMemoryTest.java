@@ -260,6 +260,32 @@ public final class SharedMemoryTest {
     assertEquals(0, mappedSegments());
   }
 
+  private static void limitAddressSpace(String bytes) throws Exception {
+    String self = Paths.get("/proc/self").toRealPath().getFileName().toString();
+    Process limit = new ProcessBuilder("prlimit", "--pid=" + self, "--as=" + bytes + ":").inheritIO().start();
+    assertEquals(0, limit.waitFor());
+  }
+
+  /** Of 64 mappings the first ones are possible. */
+  @Test
+  public void whatIsTooLargeForTheAddressSpaceIsNamedAndTheSocketServes() throws Exception {
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS, "--budget-bytes=" + (64L << 30))) {
+      String pages = Files.readAllLines(Paths.get("/proc/self/statm")).get(0).split(" ")[0];
+      limitAddressSpace(String.valueOf(Long.parseLong(pages) * 4096 + (6L << 30)));
+      try {
+        feed(node.target(), 0, 0, 20);
+      } finally {
+        limitAddressSpace("unlimited");
+      }
+      assertEquals(0, mappedSegments());
+      String warning = warnings.remove(0);
+      assertTrue(warning, warning.contains("cannot be mapped (Map failed): the address space of this JVM is limited"));
+      node.say("end");
+      node.awaitRows(20L * BATCH_ROWS);
+      assertTrue(warning.endsWith(node.await("stopped").string("why_not_shared").replaceFirst("^[^:]*: ", "")));
+    }
+  }
+
   @Test
   public void roomAndSegmentsThatWereNotAskedForAreBadFrames() throws Exception {
     try (FakeNode node = new FakeNode()) {
