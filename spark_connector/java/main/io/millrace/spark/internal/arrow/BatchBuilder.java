@@ -49,8 +49,11 @@ public final class BatchBuilder {
     return columns[i];
   }
 
-  /** Memory for another batch like the one before, if that is to be lent; 0 if there was none. */
+  /** Memory for another batch like the one before, if that is to be lent; 0 if there was none, or that was done. */
   public long wantedBytes() {
+    if (memory != null) {
+      return 0;
+    }
     long bytes = 0;
     for (DirectBuffer buffer : buffers) {
       bytes += placeFor(buffer);

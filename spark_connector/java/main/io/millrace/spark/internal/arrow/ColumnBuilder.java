@@ -93,6 +93,30 @@ public final class ColumnBuilder {
     }
   }
 
+  /** Makes those of the rows {@code first} to {@code first + 63} null that have a bit; none of them was. */
+  public void markNulls(int first, long bits) {
+    if (bits == 0) {
+      return;
+    }
+    int end = ((first + 63 - Long.numberOfLeadingZeros(bits)) >> 3) + 1;
+    if (validity.size() < end) {
+      for (int i = validity.extend(end - validity.size()); i < end; i++) {
+        validity.bytes().put(i, (byte) 0xff);
+      }
+    }
+    ByteBuffer bytes = validity.bytes();
+    for (int at = first >> 3; at < end; at++) {
+      bytes.put(at, (byte) (bytes.get(at) & ~bitsOfByte(bits, first, at)));
+    }
+    nulls += Long.bitCount(bits);
+  }
+
+  /** What belongs into byte {@code at} of bits for the rows from {@code first} on. */
+  private static int bitsOfByte(long bits, int first, int at) {
+    int skipped = at * 8 - first;
+    return (int) (skipped < 0 ? bits << -skipped : bits >>> skipped);
+  }
+
   /** Adds rows of zeros, of no bytes, of no elements. */
   private void putZeros(int count) {
     ArrowType.Id id = type.id();
@@ -143,6 +167,17 @@ public final class ColumnBuilder {
       data.bytes().put(at, (byte) (data.bytes().get(at) | 1 << (rows & 7)));
     }
     rows++;
+  }
+
+  /** {@code count} rows, 64 at most, the first one in the lowest bit. */
+  public void putBooleans(long bits, int count) {
+    int end = (rows + count + 7) >> 3;
+    data.extendZeroed(end - data.size());
+    ByteBuffer bytes = data.bytes();
+    for (int at = rows >> 3; at < end; at++) {
+      bytes.put(at, (byte) (bytes.get(at) | bitsOfByte(bits, rows, at)));
+    }
+    rows += count;
   }
 
   public void putByte(byte value) {
@@ -222,6 +257,32 @@ public final class ColumnBuilder {
   public void endBytes() {
     putOffset(data.size());
     rows++;
+  }
+
+  /**
+   * The memory of {@code count} rows of utf8 or binary, not large, one behind the other, of so many bytes each; to be
+   * filled by the caller before the next put.
+   *
+   * @return the first one's address
+   */
+  public long putBytesByAddress(int[] sizes, int count) {
+    long end = data.size();
+    for (int i = 0; i < count; i++) {
+      end += sizes[i];
+    }
+    int at = data.extend(end - data.size());
+    if (offsets.size() == 0) {
+      offsets.extendZeroed(4);
+    }
+    int to = offsets.extend(4L * count);
+    ByteBuffer ends = offsets.bytes();
+    int next = at;
+    for (int i = 0; i < count; i++) {
+      next += sizes[i];
+      ends.putInt(to + 4 * i, next);
+    }
+    rows += count;
+    return data.address() + at;
   }
 
   /**

@@ -261,6 +261,11 @@ public final class FeedSession {
     }
   }
 
+  /** False once {@link #beginWriting} is false or throws; looked at without a lock. */
+  public boolean wantsRows() {
+    return session.wantsRows;
+  }
+
   /**
    * Whether more rows are to be encoded: not if the rest was taken back ({@link #isRevoked}). If so,
    * {@link #endWriting} is to be called soon: the node is not told of the session's end until then.

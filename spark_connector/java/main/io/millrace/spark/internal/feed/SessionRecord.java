@@ -51,6 +51,8 @@ final class SessionRecord {
   long wireNanos;
   private SessionEnd end = SessionEnd.OPEN;
   private MillraceException error;
+  /** Whether it is open and has not given rows back; changed with the lock, read without. */
+  volatile boolean wantsRows = true;
 
   SessionRecord(FeedHub hub, long id, FeedTarget target, SessionOptions options) {
     this.hub = hub;
@@ -120,6 +122,7 @@ final class SessionRecord {
     }
     end = how;
     error = why;
+    wantsRows = false;
     if (how == SessionEnd.DONE) {
       window.releaseUpTo(Long.MAX_VALUE);
     } else {

@@ -243,6 +243,7 @@ final class SessionReplies {
     Counts.require(row <= session.sentRows, "REVOKED: more rows than were sent:", row, session.sentRows);
     Counts.require(row >= session.ackedRows, "REVOKED: fewer rows than acknowledged:", row, session.ackedRows);
     session.revokedRow = row;
+    session.wantsRows = false;
     session.sentRows = session.receivedRows = row;
     session.window.forget();
     advance();

@@ -37,13 +37,18 @@ abstract class FieldEncoder {
   }
 
   static void putText(Object base, long offset, int size, ColumnBuilder to, String place) {
-    // A cast from binary makes strings of any bytes, and a node would bar a feeder that sends such.
-    if (!Utf8.copy(base, offset, size, to.beginBytes(size))) {
-      throw new MillraceException(
-          StatusCode.INVALID_ARGUMENT,
-          "column \"" + place + "\": a string is not valid UTF-8; cast the column to binary");
+    long target = to.beginBytes(size);
+    if (!Utf8.isAscii(Utf8.copy(base, offset, size, target)) && !Utf8.isValid(target, size)) {
+      throw notUtf8(place);
     }
     to.endBytes();
+  }
+
+  /** A cast from binary makes strings of any bytes, and a node would bar a feeder that sends such. */
+  static MillraceException notUtf8(String place) {
+    return new MillraceException(
+        StatusCode.INVALID_ARGUMENT,
+        "column \"" + place + "\": a string is not valid UTF-8; cast the column to binary");
   }
 
   /** {@code place} names the column in messages. */

@@ -3,6 +3,7 @@ package io.millrace.spark.internal.rows;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.arrow.ColumnBuilder;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -20,11 +21,14 @@ public final class InternalRowEncoder extends RowEncoder<InternalRow> {
     ArrowSchema arrow = SparkTypes.schema(schema);
     BatchBuilder builder = new BatchBuilder(arrow, pool);
     setBuilder(builder);
-    StructField[] columns = schema.fields();
-    fields = new FieldEncoder[columns.length];
+    StructField[] types = schema.fields();
+    ColumnBuilder[] columns = new ColumnBuilder[types.length];
+    fields = new FieldEncoder[types.length];
     for (int i = 0; i < fields.length; i++) {
-      fields[i] = FieldEncoder.create(columns[i].dataType(), builder.column(i), columns[i].name());
+      columns[i] = builder.column(i);
+      fields[i] = FieldEncoder.create(types[i].dataType(), columns[i], types[i].name());
     }
+    setBlock(RowBlock.create(columns, schema.fieldNames()));
   }
 
   @Override

@@ -21,8 +21,8 @@ import org.apache.spark.TaskContext;
  * }
  * }</pre>
  *
- * An error of {@link #add} is a MillraceException with INVALID_ARGUMENT that names the row and the column; call
- * {@link #clear} then. Not thread-safe.
+ * An error of {@link #add} or {@link #finish} is a MillraceException with INVALID_ARGUMENT that names the row and the
+ * column; call {@link #clear} then. Not thread-safe.
  */
 public abstract class RowEncoder<T> {
   // Large enough that a batch costs little beside its bytes, small enough that a node begins early.
@@ -30,6 +30,7 @@ public abstract class RowEncoder<T> {
   private static final int BATCH_ROWS = 1 << 16;
 
   private BatchBuilder builder;
+  private RowBlock block; // of rows that come next; null: each is put into columns as it is added
   private long rowsBefore; // of the partition: passed over, or in batches that are finished
 
   /** What rows are put into; {@link #add} may make it of the first row. */
@@ -37,36 +38,75 @@ public abstract class RowEncoder<T> {
     builder = value;
   }
 
+  final void setBlock(RowBlock value) {
+    block = value;
+  }
+
   final BatchBuilder builder() {
     return builder;
   }
 
   /**
-   * Lets {@code lender} give the memory for the next rows, if none have been added since the last batch: it is asked
-   * for about as much as the batch before took, and may give null.
+   * Lets {@code lender} give the memory for the next rows, if none have been put into columns since the last batch: it
+   * is asked for about as much as the batch before took, and may give null.
    */
   public final void begin(LongFunction<BodyMemory> lender) {
-    long wanted = rows() > 0 || builder == null ? 0 : builder.wantedBytes();
+    long wanted = builder == null || builder.rows() > 0 ? 0 : builder.wantedBytes();
     BodyMemory memory = wanted == 0 ? null : lender.apply(wanted);
     if (memory != null) {
       builder.begin(memory);
     }
   }
 
+  /**
+   * Keeps a copy of a row, which may be changed afterwards, until {@link #add} or {@link #finish}: no memory of
+   * {@link #begin} is touched.
+   *
+   * @return false if the row is to be added now
+   */
+  public final boolean hold(T row) {
+    return block != null && block.add(row);
+  }
+
   /** Adds a row, which may be changed afterwards. */
   public final void add(T row) {
+    if (hold(row)) {
+      return;
+    }
+    putHeld();
+    if (hold(row)) {
+      return;
+    }
     try {
       put(row);
     } catch (MillraceException e) {
-      throw named(e, rowsOf(row));
+      throw named(e, builder == null ? 0 : builder.rowsOfColumnUnderWay(rowsOf(row)));
     }
   }
 
-  private MillraceException named(MillraceException e, int adding) {
+  private void putHeld() {
+    int held = held();
+    if (held == 0) {
+      return;
+    }
+    try {
+      block.move();
+    } catch (MillraceException e) {
+      throw named(e, builder.rows() + Math.max(0, block.badRow()));
+    }
+    builder.endRows(held);
+  }
+
+  private int held() {
+    return block == null ? 0 : block.rows();
+  }
+
+  private MillraceException named(MillraceException e, int row) {
     TaskContext task = TaskContext.get();
-    long row = rowsBefore + (builder == null ? 0 : builder.rowsOfColumnUnderWay(adding));
-    String place = (task == null ? "" : "partition " + task.partitionId() + " of Spark's job, ") + "row " + row + ": ";
-    return new MillraceException(e.code(), place + e.getMessage(), "", "", Collections.<String>emptyList(), e);
+    String place = task == null ? "" : "partition " + task.partitionId() + " of Spark's job, ";
+    return new MillraceException(
+        e.code(), place + "row " + (rowsBefore + row) + ": " + e.getMessage(), "", "",
+        Collections.<String>emptyList(), e);
   }
 
   /** Puts a row into the columns, and ends it. */
@@ -109,7 +149,7 @@ public abstract class RowEncoder<T> {
 
   /** Rows since the last batch. */
   public final int rows() {
-    return builder == null ? 0 : builder.rows();
+    return builder == null ? 0 : builder.rows() + held();
   }
 
   /** Bytes of the rows since the last batch, about. */
@@ -124,6 +164,7 @@ public abstract class RowEncoder<T> {
 
   /** The rows since the last batch, at least one, in wire form. */
   public final EncodedBatch finish() {
+    putHeld();
     rowsBefore += builder.rows();
     return builder.finish();
   }
@@ -132,6 +173,9 @@ public abstract class RowEncoder<T> {
   public final void clear() {
     if (builder != null) {
       builder.clear();
+    }
+    if (block != null) {
+      block.clear();
     }
   }
 }

@@ -14,9 +14,9 @@ final class Utf8 {
   /**
    * Copies {@code size} bytes of memory as Spark names it to an address.
    *
-   * @return whether they are UTF-8
+   * @return all of them in one word, for {@link #isAscii}
    */
-  static boolean copy(Object base, long offset, int size, long target) {
+  static long copy(Object base, long offset, int size, long target) {
     // Most texts are short: a call of copyMemory would take longer than this, and every byte is looked at anyway.
     long seen = 0;
     int at = 0;
@@ -38,10 +38,26 @@ final class Utf8 {
         Platform.putByte(null, target + at, one);
       }
     }
-    return (seen & HIGH_BITS) == 0 || isValid(target, size);
+    return seen;
   }
 
-  private static boolean isValid(long address, int size) {
+  /** Whether bytes are ASCII, of which {@code seen} is all that was seen. */
+  static boolean isAscii(long seen) {
+    return (seen & HIGH_BITS) == 0;
+  }
+
+  static boolean isValid(long address, int size) {
+    long seen = 0;
+    int at = 0;
+    for (; at + 8 <= size; at += 8) {
+      seen |= Platform.getLong(null, address + at);
+    }
+    for (; at < size; at++) {
+      seen |= Platform.getByte(null, address + at);
+    }
+    if (isAscii(seen)) {
+      return true;
+    }
     byte[] bytes = new byte[size];
     Platform.copyMemory(null, address, bytes, Platform.BYTE_ARRAY_OFFSET, size);
     try {

@@ -217,6 +217,9 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       long began = System.nanoTime();
       while (rows.hasNext() && !encoder.full()) {
         T row = rows.next();
+        if (session.wantsRows() && encoder.hold(row)) {
+          continue;
+        }
         write(
             () -> {
               encoder.begin(session::lend);
@@ -225,7 +228,11 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       }
       if (encoder.rows() > 0) {
         long read = System.nanoTime();
-        write(() -> next = encoder.finish());
+        write(
+            () -> {
+              encoder.begin(session::lend);
+              next = encoder.finish();
+            });
         session.countTimes(read - began, System.nanoTime() - read);
       } else {
         session.finish(sent);

@@ -195,13 +195,21 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     try {
       while (more || encoder.rows() > 0) {
         T row = more ? rows.next() : null;
+        boolean add = more;
+        if (add && session.wantsRows() && encoder.hold(row)) {
+          add = false;
+          more = rows.hasNext();
+          if (more) {
+            continue;
+          }
+        }
         EncodedBatch batch = null;
         if (!session.beginWriting()) {
           break;
         }
         try {
-          if (more) {
-            encoder.begin(session::lend);
+          encoder.begin(session::lend);
+          if (add) {
             encoder.add(row);
           }
           if (encoder.full() || !more) {

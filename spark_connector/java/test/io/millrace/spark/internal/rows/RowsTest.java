@@ -10,12 +10,14 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchDecoder;
+import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.BadInputException;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +26,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Random;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -39,6 +42,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.junit.Test;
+import org.junit.function.ThrowingRunnable;
 import scala.Tuple2;
 
 /** Run by spark-submit, with each Spark: its own rows there and back. */
@@ -111,6 +115,23 @@ public final class RowsTest {
     } catch (BadInputException e) {
       throw new IllegalStateException(e);
     }
+  }
+
+  /** Of a session's room: nobody else's bytes, and not more than was asked for. */
+  private static final class Lent implements BodyMemory {
+    private final ByteBuffer bytes;
+
+    Lent(long size) {
+      bytes = ByteBuffer.allocateDirect((int) size).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    @Override
+    public ByteBuffer bytes() {
+      return bytes;
+    }
+
+    @Override
+    public void release() {}
   }
 
   private static List<Row> readRows(RowEncoder<?> encoder, StructType schema) throws BadInputException {
@@ -311,7 +332,8 @@ public final class RowsTest {
     Dataset<Row> df = spark().range(1).selectExpr("CAST(X'c3' AS string) AS t");
     InternalRow row = df.queryExecution().toRdd().toJavaRDD().map(InternalRow::copy).first();
     InternalRowEncoder encoder = new InternalRowEncoder(df.schema(), new BufferPool(1 << 20));
-    MillraceException e = assertThrows(MillraceException.class, () -> encoder.add(row));
+    encoder.add(row);
+    MillraceException e = assertThrows(MillraceException.class, encoder::finish);
     assertTrue(e.getMessage(), e.getMessage().contains("column \"t\""));
     OnHeapColumnVector column = new OnHeapColumnVector(1, DataTypes.StringType);
     column.putByteArray(0, new byte[] {(byte) 0xc3});
@@ -337,7 +359,12 @@ public final class RowsTest {
         InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromBytes(bytes.clone())});
         for (InternalRow same : Arrays.asList(row, toUnsafe.apply(row))) {
           InternalRowEncoder refusing = new InternalRowEncoder(schema, new BufferPool(1 << 20));
-          assertThrows("byte " + bad + " of " + size, MillraceException.class, () -> refusing.add(same));
+          ThrowingRunnable put =
+              () -> {
+                refusing.add(same);
+                refusing.finish();
+              };
+          assertThrows("byte " + bad + " of " + size, MillraceException.class, put);
           refusing.clear();
         }
         bytes[bad] = (byte) ('a' + bad);
@@ -379,6 +406,76 @@ public final class RowsTest {
     assertTrue(e.getMessage(), e.getMessage().startsWith("row 2: column \"t\": a java.lang.Integer"));
     rows.clear();
     columns.clear();
+    UnsafeProjection toUnsafe = UnsafeProjection.create(schema);
+    UTF8String good = UTF8String.fromString("\u00e4");
+    UTF8String bad = UTF8String.fromBytes(new byte[] {(byte) 0xc3});
+    InternalRowEncoder small = new InternalRowEncoder(schema, new BufferPool(1 << 20));
+    for (boolean unsafe : new boolean[] {false, true}) {
+      e =
+          assertThrows(
+              MillraceException.class,
+              () -> {
+                for (int i = 0; i < 300; i++) {
+                  InternalRow row = new GenericInternalRow(new Object[] {good, i == 170 ? bad : good});
+                  small.add(unsafe ? toUnsafe.apply(row) : row);
+                }
+              });
+      assertTrue(e.getMessage(), e.getMessage().startsWith("row 170: column \"t\": a string"));
+      small.clear();
+      assertEquals(0, small.rows());
+    }
+  }
+
+  /** Rows of every size, so that those that are held and those that are not come in turn; each in lent memory too. */
+  @Test
+  public void smallRowsAndLargeOnesKeepTheirOrder() throws BadInputException {
+    StructType schema =
+        new StructType()
+            .add("b", DataTypes.BooleanType)
+            .add("y", DataTypes.ByteType)
+            .add("t", DataTypes.StringType)
+            .add("s", DataTypes.ShortType)
+            .add("v", DataTypes.BinaryType)
+            .add("i", DataTypes.IntegerType)
+            .add("d", DataTypes.DoubleType);
+    for (int i = schema.size(); i < 70; i++) { // more nulls than a word has bits
+      schema = schema.add("f" + i, DataTypes.FloatType);
+    }
+    Random random = new Random(1);
+    UnsafeProjection toUnsafe = UnsafeProjection.create(schema);
+    InternalRowEncoder encoder = new InternalRowEncoder(schema, new BufferPool(16 << 20));
+    for (int batch = 0; batch < 20; batch++) {
+      encoder.begin(Lent::new);
+      List<InternalRow> rows = new ArrayList<>();
+      int count = 1 + random.nextInt(300);
+      for (int row = 0; row < count; row++) {
+        byte[] text = new byte[random.nextInt(random.nextInt(10) == 0 ? 600 : 20)];
+        Arrays.fill(text, (byte) ('a' + row % 26));
+        Object[] values = new Object[schema.size()];
+        values[0] = random.nextBoolean();
+        values[1] = (byte) row;
+        values[2] = UTF8String.fromBytes(text);
+        values[3] = (short) row;
+        values[4] = text;
+        values[5] = row;
+        values[6] = row / 7.0;
+        for (int i = 7; i < values.length; i++) {
+          values[i] = (float) (row + i);
+        }
+        for (int i = 0; i < values.length; i++) {
+          values[i] = random.nextInt(1 + batch % 4) == 1 ? null : values[i];
+        }
+        InternalRow one = new GenericInternalRow(values);
+        rows.add(one);
+        encoder.add(random.nextInt(20) == 0 ? one : toUnsafe.apply(one));
+        assertEquals(rows.size(), encoder.rows());
+      }
+      Iterator<InternalRow> back = decode(encoder, new ResultReader(schema));
+      for (InternalRow row : rows) {
+        assertEquals(toUnsafe.apply(row).copy(), toUnsafe.apply(back.next()).copy());
+      }
+      assertTrue(!back.hasNext());
+    }
   }
 
   @Test
