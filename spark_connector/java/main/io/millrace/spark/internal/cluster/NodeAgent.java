@@ -39,6 +39,8 @@ public final class NodeAgent {
   private final Path functionFile;
   private final ControlChild child;
   private final Consumer<NodeAgent> onExit;
+  /** Whether it has been given its place: guarded by that {@link NodePlaces}. */
+  boolean placed;
   // Guarded by this.
   private String agentId = "";
   private int exitCode;

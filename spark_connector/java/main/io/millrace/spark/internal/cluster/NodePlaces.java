@@ -91,8 +91,9 @@ public final class NodePlaces {
     }
     synchronized (this) {
       agents.put(executorId, agent);
+      agent.placed = true;
     }
-    if (!agent.child().isAlive()) { // its exit may have been told already
+    if (!agent.child().isAlive()) { // its exit may have been told too early
       onAgentExit(agent);
     }
     return agent;
@@ -107,16 +108,19 @@ public final class NodePlaces {
 
   private void onAgentExit(NodeAgent agent) {
     synchronized (this) {
+      if (!agent.placed) {
+        return; // whoever starts it looks then
+      }
       // One that was not taken for the node's has no place: that is the next attempt's, maybe.
-      boolean placed = agents.remove(agent.executorId(), agent);
+      boolean hasPlace = agents.remove(agent.executorId(), agent);
       if (!agent.takeDeath()) {
-        if (placed) {
+        if (hasPlace) {
           claimed.remove(agent.executorId());
         }
         return;
       }
       deaths.add(agent);
-      if (placed) {
+      if (hasPlace) {
         held.add(agent);
       }
     }
