@@ -154,8 +154,10 @@ final class DirectChecks extends Checks {
       run(feed(2).inputMode(mode).evalNode(true), "evaluate", out.toString())
           .shutdown(ShutdownOptions.builder().grace(Duration.ofMinutes(5)).build());
       requireContains(told(out, "evaluator-0"), "rank=-1");
+      // In FEED mode the worker is to end by itself in this time, before the evaluator has it.
+      Duration grace = Duration.ofMillis(mode == InputMode.FEED ? 3000 : 50);
       run(feed(2).inputMode(mode).evalNode(true), "wait_as_evaluator")
-          .shutdown(ShutdownOptions.builder().grace(Duration.ofMillis(50)).build());
+          .shutdown(ShutdownOptions.builder().grace(grace).build());
     }
   }
 
