@@ -77,14 +77,8 @@ public final class ColumnBuilder {
 
   /** Makes row {@code row}, which was added, null; of a list's child, an element. */
   public void markNull(int row) {
-    int wanted = (row >> 3) + 1;
-    if (validity.size() < wanted) {
-      int at = validity.extend(wanted - validity.size());
-      for (int i = at; i < wanted; i++) {
-        validity.bytes().put(i, (byte) 0xff);
-      }
-    }
     int at = row >> 3;
+    extendValidity(at + 1);
     byte before = validity.bytes().get(at);
     byte after = (byte) (before & ~(1 << (row & 7)));
     validity.bytes().put(at, after);
@@ -99,16 +93,21 @@ public final class ColumnBuilder {
       return;
     }
     int end = ((first + 63 - Long.numberOfLeadingZeros(bits)) >> 3) + 1;
-    if (validity.size() < end) {
-      for (int i = validity.extend(end - validity.size()); i < end; i++) {
-        validity.bytes().put(i, (byte) 0xff);
-      }
-    }
+    extendValidity(end);
     ByteBuffer bytes = validity.bytes();
     for (int at = first >> 3; at < end; at++) {
       bytes.put(at, (byte) (bytes.get(at) & ~bitsOfByte(bits, first, at)));
     }
     nulls += Long.bitCount(bits);
+  }
+
+  /** To so many bytes; rows are valid there. */
+  private void extendValidity(int end) {
+    if (validity.size() < end) {
+      for (int i = validity.extend(end - validity.size()); i < end; i++) {
+        validity.bytes().put(i, (byte) 0xff);
+      }
+    }
   }
 
   /** What belongs into byte {@code at} of bits for the rows from {@code first} on. */
