@@ -29,6 +29,7 @@
 #include "testing/eventually.h"
 #include "testing/leak_check.h"
 #include "testing/ledger/ledger_rows.h"
+#include "testing/ledger/ledger_seeds.h"
 #include "testing/ledger/peer_ledger_fixture.h"
 
 namespace millrace {
@@ -62,7 +63,7 @@ class JavaKillsTest : public PeerLedgerFixture {
     while (true) {
       const auto line = (*jvm)->WaitForLine("", std::min(kill_at - absl::Now(), kPatience));
       if (line.ok()) {
-        Note(*line, &run);
+        Note(*line, &run).IgnoreError();
         // In the middle of rows.
         if (kill_at == absl::InfiniteFuture() && (nodes > 0 || (kill_jvm && !run.killed)) &&
             run.sessions > sessions) {

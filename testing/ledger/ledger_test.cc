@@ -21,7 +21,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
@@ -29,7 +28,6 @@
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "core/process/process.h"
 #include "feed/feeder/fake_node_directory.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/inference_job.h"
@@ -42,6 +40,7 @@
 #include "millrace/source.h"
 #include "testing/ledger/ledger_node_process.h"
 #include "testing/ledger/ledger_rows.h"
+#include "testing/ledger/ledger_seeds.h"
 
 namespace millrace {
 namespace {
@@ -284,23 +283,12 @@ TEST_P(LedgerPeerNodeTest, EveryRowIsAccountedFor) { TrainAndCount(); }
 
 TEST_P(LedgerPeerNodeTest, EveryRowHasOneResult) { InferAndCompare(); }
 
-std::vector<uint64_t> Seeds(uint64_t most) {
-  uint64_t seed = 0;
-  if (absl::SimpleAtoi(EnvOr("LEDGER_SEED", ""), &seed)) return {seed};
-  uint64_t cases = 0;
-  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = most;
-  std::vector<uint64_t> seeds;
-  for (uint64_t i = 1; i <= cases; ++i) seeds.push_back(i);
-  return seeds;
-}
-
-std::string SeedName(const ::testing::TestParamInfo<uint64_t>& info) {
-  return absl::StrCat("Seed", info.param);
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, LedgerTrainTest, ::testing::ValuesIn(Seeds(16)), SeedName);
-INSTANTIATE_TEST_SUITE_P(Seeds, LedgerInferenceTest, ::testing::ValuesIn(Seeds(16)), SeedName);
-INSTANTIATE_TEST_SUITE_P(Seeds, LedgerPeerNodeTest, ::testing::ValuesIn(Seeds(8)), SeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerTrainTest, ::testing::ValuesIn(LedgerSeeds(16)),
+                         LedgerSeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerInferenceTest, ::testing::ValuesIn(LedgerSeeds(16)),
+                         LedgerSeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerPeerNodeTest, ::testing::ValuesIn(LedgerSeeds(8)),
+                         LedgerSeedName);
 
 }  // namespace
 }  // namespace millrace

@@ -3,7 +3,7 @@
 // What the ledger's tests with feeder processes share: a node, and feeders (the reference peer's,
 // the SDK's own or Java's, by REFERENCE_FEEDER) that are told of it by a file. Test only.
 //
-// Defines: FeederRun, PeerLedgerFixture, LedgerSeeds(), LedgerSeedName().
+// Defines: FeederRun, PeerLedgerFixture.
 
 #ifndef TESTING_LEDGER_PEER_LEDGER_FIXTURE_H_
 #define TESTING_LEDGER_PEER_LEDGER_FIXTURE_H_
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
@@ -102,10 +101,10 @@ class PeerLedgerFixture : public ::testing::TestWithParam<uint64_t> {
     WriteLookup();
   }
 
-  // A line of the feeder's.
-  static void Note(const std::string& line, FeederRun* run) {
-    const absl::StatusOr<Json> event = ParseJson(line);
-    if (!event.ok()) return;  // cut by a kill
+  // A line of the feeder's, which is an event unless a kill has cut it.
+  static absl::StatusOr<Json> Note(const std::string& line, FeederRun* run) {
+    absl::StatusOr<Json> event = ParseJson(line);
+    if (!event.ok()) return event;
     const std::string name = event->value("event", "");
     EXPECT_NE(name, "poisoned") << line;
     EXPECT_NE(name, "wrong_result") << line;
@@ -128,6 +127,7 @@ class PeerLedgerFixture : public ::testing::TestWithParam<uint64_t> {
       run->batches_placed = event->at("batches_placed");
       run->results_placed = event->at("results_placed");
     }
+    return event;
   }
 
   std::mt19937_64 random_{GetParam()};
@@ -152,21 +152,6 @@ class PeerLedgerFixture : public ::testing::TestWithParam<uint64_t> {
     ASSERT_THAT(WriteFileAtomic(Lookup(), lookup.dump()), IsOk());
   }
 };
-
-// Of LEDGER_SEED, or the first LEDGER_CASES, or so many.
-inline std::vector<uint64_t> LedgerSeeds(uint64_t most) {
-  uint64_t seed = 0;
-  if (absl::SimpleAtoi(EnvOr("LEDGER_SEED", ""), &seed)) return {seed};
-  uint64_t cases = 0;
-  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = most;
-  std::vector<uint64_t> seeds;
-  for (uint64_t i = 1; i <= cases; ++i) seeds.push_back(i);
-  return seeds;
-}
-
-inline std::string LedgerSeedName(const ::testing::TestParamInfo<uint64_t>& info) {
-  return absl::StrCat("Seed", info.param);
-}
 
 }  // namespace millrace
 

@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "testing/child_process.h"
 #include "testing/ledger/ledger_rows.h"
+#include "testing/ledger/ledger_seeds.h"
 #include "testing/ledger/peer_ledger_fixture.h"
 
 namespace millrace {
@@ -58,11 +59,10 @@ class PeerLedgerTest : public PeerLedgerFixture {
         EXPECT_THAT(line, StatusIs(absl::StatusCode::kOutOfRange));
         break;
       }
-      const absl::StatusOr<Json> event = ParseJson(*line);
+      const absl::StatusOr<Json> event = Note(*line, &run);
       if (event.ok() && event->value("event", "") == "feed_end") {
         node_->Tell(absl::StrCat("feed_end ", event->at("feed").get<std::string>()));
       }
-      Note(*line, &run);
     }
     const auto exit = (*feeder)->Wait(kPatience);
     EXPECT_THAT(exit, IsOk());
