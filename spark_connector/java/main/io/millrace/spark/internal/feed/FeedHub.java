@@ -4,6 +4,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ExecutionException;
@@ -151,6 +152,16 @@ public final class FeedHub implements AutoCloseable {
 
   void sendFrame(long session, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
     queue.post(() -> loop.sessions().send(session, type, metadata, parts));
+  }
+
+  /** As {@link #sendFrame}, where it may wait a moment for others ({@link #flush}). */
+  void sendFrameSoon(long session, FrameType type, byte[] metadata) {
+    queue.postSoon(() -> loop.sessions().send(session, type, metadata, Collections.<ByteBuffer>emptyList()));
+  }
+
+  /** Sends what waits for others. */
+  void flush() {
+    queue.flush();
   }
 
   /** As {@link HubSessions#close}. */

@@ -138,6 +138,7 @@ public final class FeedSession {
         }
       }
       if (left > 0) {
+        session.hub.flush();
         try {
           session.changed.awaitNanos(Math.min(left, CANCEL_POLL_NANOS));
         } catch (InterruptedException e) {
@@ -403,8 +404,7 @@ public final class FeedSession {
       session.hub.sendFrame(session.id, FrameType.BATCH, metadata, batch.parts());
     } else {
       session.window.sentCopy(batch);
-      byte[] placed = PlacedPrefix.encode(room, metadata);
-      session.hub.sendFrame(session.id, FrameType.PLACED, placed, Collections.<ByteBuffer>emptyList());
+      session.hub.sendFrameSoon(session.id, FrameType.PLACED, PlacedPrefix.encode(room, metadata));
     }
   }
 

@@ -127,7 +127,7 @@ final class HubLoop implements Runnable {
   }
 
   private long pollTimeoutMillis() {
-    long nanos = sessions.pauseNanos();
+    long nanos = Math.min(sessions.pauseNanos(), queue.pauseNanos());
     return nanos == Long.MAX_VALUE ? -1 : Math.max(0, TimeUnit.NANOSECONDS.toMillis(nanos) + 1);
   }
 

@@ -4,18 +4,29 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.Pipe;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Work for the hub's thread, and what wakes it. Thread-safe; {@link #wake}, {@link #take}, {@link #rest} and
- * {@link #free} are the hub's.
+ * Work for the hub's thread, and what wakes it. Thread-safe; {@link #wake}, {@link #pauseNanos}, {@link #take},
+ * {@link #rest} and {@link #free} are the hub's.
+ *
+ * <p>Waking the hub, its socket's thread and the node costs more than the frame that names a batch in shared memory.
+ * While such frames come one after another, a few of them are held for a moment and then go together.
  *
  * <p>Java closes a channel whose writer is interrupted, and Spark interrupts tasks: a pipe that was closed so
  * wakes the hub too, by its end, and is replaced.
  */
 final class HubQueue {
+  static final long HOLD_NANOS = TimeUnit.MILLISECONDS.toNanos(3);
+  private static final int MOST_HELD = 4;
+
   private final ConcurrentLinkedQueue<Runnable> work = new ConcurrentLinkedQueue<>();
   private final AtomicBoolean woken = new AtomicBoolean();
+  private final AtomicInteger held = new AtomicInteger(); // posted by postSoon since the last rest
+  private volatile boolean holding; // the hub looks soon by itself
+  private long holdUntil; // the hub's
   private volatile Pipe pipe = openPipe();
   private volatile boolean closed;
 
@@ -41,6 +52,27 @@ final class HubQueue {
     work.add(command);
     signal();
     return true;
+  }
+
+  /**
+   * As {@link #post}, for what may wait a moment if the hub has had such work a moment ago: the hub takes it before
+   * whatever is posted later, with the fourth of its kind, with {@link #flush}, or after 3 ms.
+   */
+  void postSoon(Runnable command) {
+    if (closed) {
+      return;
+    }
+    work.add(command);
+    if (held.incrementAndGet() >= MOST_HELD || !holding) {
+      signal();
+    }
+  }
+
+  /** What is held goes now: somebody waits for its effect. */
+  void flush() {
+    if (held.get() > 0) {
+      signal();
+    }
   }
 
   void close() {
@@ -74,8 +106,21 @@ final class HubQueue {
     return work.poll();
   }
 
+  /** How long the hub may sleep at most, unless it is woken. */
+  long pauseNanos() {
+    return holding ? Math.max(0, holdUntil - System.nanoTime()) : Long.MAX_VALUE;
+  }
+
   /** From here on the next post wakes the hub again. */
   void rest() {
+    long now = System.nanoTime();
+    if (held.getAndSet(0) > 0) {
+      holdUntil = now + HOLD_NANOS;
+      holding = true;
+    } else {
+      // What is posted before this is taken in this round, and what is posted after it wakes the hub.
+      holding = holding && holdUntil - now > 0;
+    }
     try {
       // Also when nobody is known to have signalled: a byte may come after the flag was taken back.
       ByteBuffer sink = ByteBuffer.allocate(16);
