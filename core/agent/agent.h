@@ -136,8 +136,10 @@ class Agent {
   void OnStartAttempt(uint32_t attempt, const std::string& nonce);
   void Retire(absl::Duration deadline);
 
-  // The node's output, where the driver wants all of it (agent_output.cc).
+  // The node's output, where the driver wants all of it, and where the parent wants its lines
+  // (agent_output.cc).
   void OpenOutput(NodeRunner::Hooks* hooks);
+  void TellOutput(const v1::LogLines& log);
   void OnOutputCredit(uint32_t attempt, uint64_t offset);
   // Ends the link once the coordinator was told everything.
   void FinishLink();
@@ -202,6 +204,7 @@ class Agent {
   EventLoop::TimerId retire_timer_ = EventLoop::kNoTimer;
   std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
   bool link_finishes_ = false;  // the agent is over; what it waits for is outputs_
+  uint64_t untold_lines_ = 0;   // of the node, that the parent was too slow for
 
   bool stop_asked_ = false;     // by parent, coordinator or signal
   bool ended_unasked_ = false;  // with stop_asked_: the node had ended by then

@@ -128,6 +128,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
       .send =
           [this](v1::AgentMessage message, bool droppable) {
             if (message.has_sample()) AddGpusTo(message.mutable_sample());
+            if (message.has_log() && params_.output_events) TellOutput(message.log());
             return link_->Send(std::move(message), droppable);
           },
       .on_endpoints =

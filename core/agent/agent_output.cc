@@ -1,13 +1,43 @@
-// The node's output on its way to a driver that wants all of it.
+// The node's output on its way to a driver that wants all of it, and its lines to the parent.
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/agent/agent.h"
 
 namespace millrace {
+namespace {
+
+const char* SourceName(v1::LogLines::Source source) {
+  switch (source) {
+    case v1::LogLines::SOURCE_STDOUT:
+      return "stdout";
+    case v1::LogLines::SOURCE_STDERR:
+      return "stderr";
+    default:
+      return "agent";
+  }
+}
+
+}  // namespace
+
+void Agent::TellOutput(const v1::LogLines& log) {
+  untold_lines_ += log.dropped();
+  if (parent_.congested()) {
+    untold_lines_ += log.lines_size();
+    return;
+  }
+  parent_.Event("output",
+                {{"node", NodeName()},
+                 {"attempt", log.attempt()},
+                 {"source", SourceName(log.source())},
+                 {"lines", std::vector<std::string>(log.lines().begin(), log.lines().end())},
+                 {"dropped", std::exchange(untold_lines_, 0)}});
+}
 
 void Agent::OpenOutput(NodeRunner::Hooks* hooks) {
   const uint32_t attempt = registered_->attempt();

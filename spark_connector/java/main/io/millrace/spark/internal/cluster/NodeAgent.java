@@ -1,9 +1,11 @@
 package io.millrace.spark.internal.cluster;
 
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeOutput;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
+import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.Locale;
@@ -72,7 +74,12 @@ public final class NodeAgent {
     NodeAgent agent = new NodeAgent(executorId, params, function, onExit);
     try {
       JsonObject started =
-          agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
+          agent.child.call(
+              "start",
+              params
+                  .and("coordinator", coordinator.toJson())
+                  .and("executor_id", executorId)
+                  .and("output_events", true));
       synchronized (agent) {
         agent.agentId = started.stringOrEmpty("agent_id");
       }
@@ -108,7 +115,11 @@ public final class NodeAgent {
         new ControlChild.Listener() {
           @Override
           public void onEvent(String event, JsonObject members) throws BadInputException {
-            NodeAgent.this.onEvent(event, members);
+            if (event.equals("output")) {
+              print(Observations.outputOf(members));
+            } else {
+              NodeAgent.this.onEvent(event, members);
+            }
           }
 
           @Override
@@ -116,6 +127,17 @@ public final class NodeAgent {
             onAgentExit(exitCode);
           }
         });
+  }
+
+  /** Into the executor's own stdout and stderr, where Spark's pages show what tasks print. */
+  private static void print(NodeOutput output) {
+    PrintStream to = output.source() == NodeOutput.Source.STDOUT ? System.out : System.err;
+    if (output.dropped() > 0) {
+      to.println(output.node() + ": (" + output.dropped() + " lines are left out here)");
+    }
+    for (String line : output.lines()) {
+      to.println(output.node() + ": " + line);
+    }
   }
 
   private synchronized void onEvent(String event, JsonObject members) throws BadInputException {

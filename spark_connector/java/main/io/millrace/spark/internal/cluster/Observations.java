@@ -50,22 +50,29 @@ final class Observations implements AutoCloseable {
   }
 
   private void takeOutput(JsonObject members) throws BadInputException {
-    String node = members.string("node");
-    NodeOutput.Source source = sourceOf(members.string("source"));
+    NodeOutput said = outputOf(members);
+    synchronized (this) {
+      if (waiting.size() >= MAX_WAITING) {
+        droppedLines.merge(said.node(), said.dropped() + said.lines().size(), Long::sum);
+        return;
+      }
+      Long before = droppedLines.remove(said.node());
+      NodeOutput output =
+          before == null
+              ? said
+              : new NodeOutput(said.node(), said.source(), said.lines(), said.dropped() + before);
+      add(() -> observer.onOutput(output));
+    }
+  }
+
+  /** What an event "output" says, of the coordinator or of an agent. */
+  static NodeOutput outputOf(JsonObject members) throws BadInputException {
     List<String> lines = new ArrayList<>();
     for (Object line : members.list("lines")) {
       lines.add((String) line);
     }
-    long dropped = members.count("dropped");
-    synchronized (this) {
-      if (waiting.size() >= MAX_WAITING) {
-        droppedLines.merge(node, dropped + lines.size(), Long::sum);
-        return;
-      }
-      Long before = droppedLines.remove(node);
-      NodeOutput output = new NodeOutput(node, source, lines, dropped + (before == null ? 0 : before));
-      add(() -> observer.onOutput(output));
-    }
+    return new NodeOutput(
+        members.string("node"), sourceOf(members.string("source")), lines, members.count("dropped"));
   }
 
   private void takeMetric(JsonObject members) throws BadInputException {
