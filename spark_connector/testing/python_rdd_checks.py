@@ -8,7 +8,7 @@ import sys
 import time
 
 from eventually import wait_for
-from millrace import Cluster, FailureOptions, InputMode, MillraceError, RestartPolicy
+from millrace import Cluster, ClusterObserver, FailureOptions, InputMode, MillraceError, RestartPolicy
 from pyspark import RDD
 from pyspark.sql import Row, SparkSession
 from pyspark.streaming import StreamingContext
@@ -49,6 +49,54 @@ def elements_are_fed_and_answered_one_by_one(spark, _):
         expect(sum(counts.values()) == 2000, counts)
         expect(out.map(lambda row: row[2]["id"]).sum() == sum(range(1000)), "an action feeds again")
         expect([row[2] for row in out.take(3)] == elements[:3], "an action that stops early")
+
+
+def _prints(node):
+    print(f"rank {node.rank} says hello")
+    print(f"rank {node.rank} has a warning", file=sys.stderr)
+
+
+def what_nodes_print_is_in_the_logs_of_executors(spark, _):
+    """Where Spark's pages show what tasks print."""
+    with _run(spark, _prints, input_mode=InputMode.DIRECT):
+        pass
+
+    def printed(name):
+        files = pathlib.Path.cwd().glob(f"work-*/*/*/{name}")
+        return [line for file in files for line in file.read_text(errors="replace").splitlines()]
+
+    for rank in range(2):
+        wait_for(lambda: f"worker:{rank}: rank {rank} says hello" in printed("stdout"), "stdout")
+        wait_for(lambda: f"worker:{rank}: rank {rank} has a warning" in printed("stderr"), "stderr")
+
+
+def _tells(node):
+    print(f"rank {node.rank} says hello")
+    node.metric("loss", 3, 0.5 + node.rank)
+
+
+def observers_hear_of_nodes(spark, _):
+    lines, metrics, slots = [], [], []
+
+    def heard():
+        running = {node.name for node in slots if node.state == "running"}
+        return len(lines) == 2 and len(metrics) == 2 and running == {"worker:0", "worker:1"}
+
+    observer = ClusterObserver(
+        on_output=lambda *told: lines.append(told),
+        on_metric=lambda *told: metrics.append(told),
+        on_slot=slots.append,
+    )
+    with _run(spark, _tells, input_mode=InputMode.DIRECT, observer=observer):
+        wait_for(heard, "what nodes tell")
+    expect(sorted(lines) == [(f"worker:{rank}", f"rank {rank} says hello") for rank in range(2)], lines)
+    expect(sorted(metrics) == [(f"worker:{rank}", "loss", 3, 0.5 + rank) for rank in range(2)], metrics)
+    expect(all(node.host and node.pid for node in slots if node.state == "running"), slots)
+    try:
+        _run(spark, _tells, observer=ClusterObserver(on_restart=print))
+        expect(False, "no error")
+    except TypeError as error:
+        expect("on Spark has no option observer.on_restart" in str(error), error)
 
 
 def _how_many(node):
@@ -191,6 +239,8 @@ def main():
     spark.sparkContext.setLogLevel("WARN")
     for check in (
         elements_are_fed_and_answered_one_by_one,
+        what_nodes_print_is_in_the_logs_of_executors,
+        observers_hear_of_nodes,
         rdds_of_every_form_are_fed,
         functions_carry_what_they_use,
         errors_of_functions_reach_the_driver,

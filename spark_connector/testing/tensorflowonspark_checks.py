@@ -15,7 +15,7 @@ from eventually import wait_for
 from millrace import MillraceError
 from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
-from tensorflowonspark import TFCluster, TFParallel, dfutil
+from tensorflowonspark import TFCluster, TFParallel, dfutil, reservation
 from tensorflowonspark.pipeline import HasBatchSize, HasSteps, Namespace, TFEstimator, TFModel, TFParams
 
 _ARGS = argparse.Namespace(batch_size=16, rate=0.05, folder="results")
@@ -221,6 +221,25 @@ def streams_are_fed(spark, folder):
     expect(sc.parallelize([1]).count() == 1, "the SparkContext goes on")
 
 
+def a_client_ends_a_stream(spark, folder):
+    sc = spark.sparkContext
+    cluster = TFCluster.run(sc, main_fun, _ARGS, 1, 0, input_mode=TFCluster.InputMode.SPARK)
+    stream = StreamingContext(sc, 0.5)
+    fed = []
+    batches = stream.queueStream([sc.parallelize([(0.5, 1.5)] * 30, 2) for _ in range(100)])
+    batches.foreachRDD(lambda rdd: fed.append(rdd.count()))
+    cluster.train(batches)
+    stream.start()
+    wait_for(lambda: len(fed) > 2, "batches")
+    client = reservation.Client(cluster.cluster_meta["server_addr"])
+    expect(client.request_stop() == "OK", "the server's answer")
+    client.close()
+    cluster.shutdown(stream)
+    count = _told(folder)["worker-0"]["count"]
+    expect(count > 0 and count % 30 == 0 and count < 3000, count)
+    expect(sc.parallelize([1]).count() == 1, "the SparkContext goes on")
+
+
 def _is_alone(args, ctx):
     path = pathlib.Path(args["folder"], f"alone-{ctx.executor_id}.json")
     path.write_text(json.dumps({"workers": ctx.num_workers, "gpus": os.environ["CUDA_VISIBLE_DEVICES"]}))
@@ -359,6 +378,7 @@ def main():
         a_program_ends_its_feed,
         nodes_that_read_their_own_data_end_by_themselves,
         streams_are_fed,
+        a_client_ends_a_stream,
         programs_run_beside_each_other,
         an_estimator_trains_on_a_dataframe,
         dataframes_become_tfrecord_files_and_come_back,

@@ -13,7 +13,7 @@ from typing import Any, Callable, Generator, List, Mapping, Optional, Sequence, 
 
 from millrace._interrupt import interruptible
 from millrace.error import FailedPreconditionError, MillraceError, NotFoundError
-from millrace.options import InputMode, NodeProgram, Sidecar
+from millrace.options import ClusterObserver, InputMode, NodeInfo, NodeProgram, Sidecar
 from millrace.options import given as members_of
 
 _T = TypeVar("_T")
@@ -163,6 +163,53 @@ def _sidecar(gateway: Any, sidecar: Sidecar) -> Any:
     return java
 
 
+class _Heard:
+    """A ClusterObserver in Java that calls one of Python, on a thread of py4j's."""
+
+    def __init__(self, gateway: Any, observer: ClusterObserver) -> None:
+        self._gateway = gateway
+        self._observer = observer
+
+    def onOutput(self, output: Any) -> None:
+        if self._observer.on_output is not None:
+            node = output.node()
+            # One message for all of them.
+            for line in self._gateway.jvm.java.lang.String.join("\n", output.lines()).split("\n"):
+                self._observer.on_output(node, line)
+
+    def onMetric(self, node: str, name: str, step: int, value: float) -> None:
+        if self._observer.on_metric is not None:
+            self._observer.on_metric(node, name, step, value)
+
+    def onSlot(self, node: Any) -> None:
+        if self._observer.on_slot is not None:
+            self._observer.on_slot(node_info(node))
+
+    class Java:
+        implements = ["io.millrace.spark.ClusterObserver"]
+
+
+def _heard(gateway: Any, observer: ClusterObserver) -> Any:
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(gateway)
+    return _Heard(gateway, observer)
+
+
+def node_info(node: Any) -> NodeInfo:
+    """Java's, in Python."""
+    return NodeInfo(
+        node.executorId(),
+        node.jobName(),
+        node.taskIndex(),
+        node.state().toString(),
+        node.attempt(),
+        node.host(),
+        node.address(),
+        node.pid(),
+    )
+
+
 def _value(gateway: Any, name: str, value: Any) -> Any:
     spark = gateway.jvm.io.millrace.spark
     if name in _DURATIONS:
@@ -173,6 +220,8 @@ def _value(gateway: Any, name: str, value: Any) -> Any:
         return strings(gateway, value)
     if name == "sidecars":
         return array_of(gateway, spark.Sidecar, [_sidecar(gateway, each) for each in value])
+    if isinstance(value, ClusterObserver):
+        return _heard(gateway, value)
     if dataclasses.is_dataclass(value):
         return _built(gateway, type(value).__name__, members_of(value))
     if isinstance(value, collections.abc.Mapping):

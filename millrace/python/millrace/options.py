@@ -201,7 +201,7 @@ class ClusterObserver(_Options):
 
     on_output: Optional[Callable[[str, str], object]] = None  # (node, line)
     on_metric: Optional[Callable[[str, str, int, float], object]] = None  # (node, name, step, value)
-    on_restart: Optional[Callable[[NodeRestart], object]] = None  # None: a warning on stderr
+    on_restart: Optional[Callable[[NodeRestart], object]] = None  # None: a warning on stderr. Not on Spark
     on_slot: Optional[Callable[[NodeInfo], object]] = None  # its state, address or process has changed
 
 
@@ -239,6 +239,7 @@ class ClusterOptions(TypedDict, total=False):
     failure: FailureOptions
     coordinator_port_range: str
     env: Mapping[str, str]  # added to the program's environment
+    observer: ClusterObserver
 
 
 class LocalOptions(ClusterOptions, total=False):
@@ -246,7 +247,6 @@ class LocalOptions(ClusterOptions, total=False):
 
     agents: Agents  # which run the nodes, instead of this machine
     args: Sequence[str]  # of a program that is a script or an executable
-    observer: ClusterObserver
     cluster_file: bool  # True: the CLI and the dashboard find the cluster
     progress: bool  # what happens, on stderr; without, if that is a terminal
 
@@ -264,7 +264,7 @@ _GROUPS = {
     "node": NodeOptions, "feed": FeedOptions, "failure": FailureOptions, "observer": ClusterObserver
 }  # fmt: skip
 # Members of groups that one kind of cluster has not.
-_OF_THE_OTHER = {_HERE: ("node.port_range",), _ON_SPARK: ("feed.curve_only",)}
+_OF_THE_OTHER = {_HERE: ("node.port_range",), _ON_SPARK: ("feed.curve_only", "observer.on_restart")}
 
 
 def local_options(options: Mapping[str, Any]) -> Dict[str, Any]:

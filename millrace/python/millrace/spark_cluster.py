@@ -271,19 +271,7 @@ class SparkCluster(Cluster):
     @property
     def cluster_info(self) -> List[NodeInfo]:
         with translated():
-            return [
-                NodeInfo(
-                    node.executorId(),
-                    node.jobName(),
-                    node.taskIndex(),
-                    node.state().toString(),
-                    node.attempt(),
-                    node.host(),
-                    node.address(),
-                    node.pid(),
-                )
-                for node in _jvm.listed(self._java.clusterInfo())
-            ]
+            return [_jvm.node_info(node) for node in _jvm.listed(self._java.clusterInfo())]
 
     @property
     def cluster_spec(self) -> Dict[str, Any]:

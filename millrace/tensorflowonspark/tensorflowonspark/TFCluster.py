@@ -2,19 +2,21 @@
 
 import logging
 import os
+import threading
 import time
 import urllib.parse
 
 from millrace import Cluster, FailedPreconditionError, FeedOptions, NodeOptions, Sidecar
 from millrace import InputMode as _MillraceInputMode
 
-from tensorflowonspark import TFSparkNode
+from tensorflowonspark import TFSparkNode, reservation
 from tensorflowonspark._elements import inference_queue
 
 logger = logging.getLogger(__name__)
 
 _EPOCHS = 10  # where a program says 0, "until it is done"
 _TENSORBOARD_S = 30
+_POLL_S = 0.2
 
 
 class InputMode(object):
@@ -40,6 +42,7 @@ class TFCluster(object):
     cluster_meta = None
     input_mode = None
     queues = None
+    server = None  # a reservation.Server, once train() was given a DStream: a client may ask it to end the stream
 
     def __init__(self, cluster):
         self._cluster = cluster
@@ -76,6 +79,9 @@ class TFCluster(object):
         assert qname in self.queues, f"Unknown queue: {qname}"
         assert num_epochs >= 0, "num_epochs cannot be negative"
         if hasattr(dataRDD, "foreachRDD"):
+            if self.server is None:
+                self.server = reservation.Server(1)
+                self.cluster_meta["server_addr"] = self.server.start()
             dataRDD.foreachRDD(lambda rdd: self._train(rdd, 1, feed_timeout, qname, True))
         else:
             self._train(dataRDD, num_epochs or _EPOCHS, feed_timeout, qname, self._terminated)
@@ -101,11 +107,18 @@ class TFCluster(object):
     def shutdown(self, ssc=None, grace_secs=0, timeout=259200):
         """Ends the queues, waits until the functions have returned, and ends parameter servers and evaluator.
 
-        ssc: of a DStream that train() was given; waits for its end first. grace_secs: how long an evaluator may go on
+        ssc: of a DStream that train() was given; waits for its end first, or until a reservation.Client asks for it
+        (request_stop()), or somebody stops it. grace_secs: how long an evaluator may go on
         after the others. Workers are never cut off by it: they have until `timeout`, in seconds; -1 is without end.
         """
         grace = grace_secs if self._has_evaluator else None
-        self._cluster.shutdown(ssc, grace=grace, timeout=timeout if timeout > 0 else None)
+        if ssc is not None and self.server is not None:
+            threading.Thread(target=_stop_when_asked, args=(ssc, self.server), daemon=True).start()
+        try:
+            self._cluster.shutdown(ssc, grace=grace, timeout=timeout if timeout > 0 else None)
+        finally:
+            if self.server is not None:
+                self.server.stop()
 
     def close(self):
         """Ends everything at once; nothing after shutdown(). (Not of TensorFlowOnSpark.)"""
@@ -118,8 +131,15 @@ class TFCluster(object):
             url = self._cluster.tensorboard_url
             if url or time.monotonic() > deadline:
                 return url or None
-            time.sleep(0.2)
+            time.sleep(_POLL_S)
         return None
+
+
+def _stop_when_asked(ssc, server):
+    """What has been received is fed first. Nothing happens if the stream has ended by itself."""
+    while not server.done:
+        time.sleep(_POLL_S)
+    ssc.stop(stopSparkContext=False, stopGraceFully=True)
 
 
 def _node_of_tensorboard(nodes):
