@@ -389,13 +389,23 @@ class GpuTest(unittest.TestCase):
 
 class CompatTest(unittest.TestCase):
     def test_every_node_exports_and_the_chief_to_the_place(self):
-        keras3 = unittest.mock.Mock(spec=["export"])
-        compat.export_saved_model(keras3, "place", is_chief=True)
-        compat.export_saved_model(keras3, "place")
-        self.assertEqual([call.args for call in keras3.export.call_args_list], [("place",), ("worker_model",)])
-        keras2 = unittest.mock.Mock(spec=["save"])
-        compat.export_saved_model(keras2, "place", True)
-        keras2.save.assert_called_once_with("place", save_format="tf")
+        for package, version, of_keras_2 in (
+            ("keras", "3.12.0", False),
+            ("keras", "2.15.0", True),  # which has an export() too
+            ("tf_keras", "2.19.0", True),
+            ("tensorflow", "2.4.0", True),
+        ):
+            members = {name: unittest.mock.Mock() for name in ("export", "save")}
+            base = type("Model", (), {"__module__": f"{package}.src.models", **members})
+            model = type("OfAProgram", (base,), {"__module__": "__main__"})()
+            library = types.SimpleNamespace(__version__=version)
+            with self.subTest(package=package, version=version), unittest.mock.patch.dict(sys.modules, {package: library}):
+                compat.export_saved_model(model, "place", is_chief=True)
+                compat.export_saved_model(model, "place")
+                called, other = (model.save, model.export) if of_keras_2 else (model.export, model.save)
+                self.assertEqual([call.args for call in called.call_args_list], [("place",), ("worker_model",)])
+                self.assertEqual(called.call_args.kwargs, {"save_format": "tf"} if of_keras_2 else {})
+                other.assert_not_called()
 
 
 class UtilTest(unittest.TestCase):

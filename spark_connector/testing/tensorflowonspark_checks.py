@@ -361,13 +361,29 @@ def nothing_is_left(spark, folder):
     wait_for(lambda: not list(pathlib.Path(folder).parent.rglob("millrace-function-*")), "the ends of files")
 
 
-def main():
+def another_context_has_the_jar_too(spark, folder):
+    """The JVM of this process keeps the classes of the first one."""
+    spark.stop()
+    spark = _session()
+    cluster = TFCluster.run(spark.sparkContext, main_fun, _ARGS, 1, num_ps=0, input_mode=TFCluster.InputMode.SPARK)
+    cluster.train(spark.sparkContext.parallelize([(0.5, 1.5)] * 10, 1), 1)
+    cluster.shutdown()
+    expect(_told(folder)["worker-0"]["count"] == 10, "rows")
+    spark.stop()
+
+
+def _session():
     spark = (
         SparkSession.builder.appName("tensorflowonspark")
         .config("spark.executorEnv.MILLRACE_LIBRARY", sys.argv[1])
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def main():
+    spark = _session()
     folder = os.path.abspath("results")
     os.makedirs(folder)
     for check in (
@@ -384,10 +400,10 @@ def main():
         dataframes_become_tfrecord_files_and_come_back,
         files_of_tensorflow_are_read,
         nothing_is_left,
+        another_context_has_the_jar_too,
     ):
         check(spark, folder)
         print(f"CHECK {check.__name__} ok", flush=True)
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -82,6 +82,8 @@ def cluster_class(context: Any, jar: Callable[[], str]) -> Any:
     """The class MillraceCluster of a SparkContext's application. If that came without the connector's jar, the one that
     `jar` names is added to it; an error says what to do if there is none."""
     found = _find_cluster_class(context)
+    if found is not None and _added_jar:
+        _send_jar(context, _added_jar)
     if found is None:
         try:
             _add_jar(context, jar())
@@ -107,14 +109,26 @@ def _find_cluster_class(context: Any) -> Any:
     return found if type(found).__name__ == "JavaClass" else None
 
 
+_added_jar = ""  # to this process's JVM, by _add_jar
+
+
 def _add_jar(context: Any, path: str) -> None:
     """To the executors, and to the driver, whose class loader takes more (checked: 3.5.9, 4.3.0)."""
+    global _added_jar
     jvm = context._gateway.jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if not jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader):
         return
     loader.addURL(jvm.java.io.File(path).toURI().toURL())
-    context._jsc.addJar(path)
+    _added_jar = path
+    _send_jar(context, path)
+
+
+def _send_jar(context: Any, path: str) -> None:
+    """To the executors, once. A JVM keeps its classes when a SparkContext ends; the executors of the next are new."""
+    if getattr(context, "_millrace_jar", None) != path:
+        context._jsc.addJar(path)
+        context._millrace_jar = path
 
 
 def array_of(gateway: Any, kind: Any, values: Sequence[Any]) -> Any:
