@@ -86,6 +86,14 @@ def _python_packages():
         requirements = "//millrace/python:tensorflow_requirements.txt",
     )
     python_env(
+        name = "peer_suite_packages",
+        requirements = "//testing/peer_suite:requirements.txt",
+    )
+    python_env(
+        name = "scorers_packages",
+        requirements = "//millrace/python:scorers_requirements.txt",
+    )
+    python_env(
         name = "spark_feed_packages",
         requirements = "//testing/bench:spark_feed_requirements.txt",
     )
@@ -94,6 +102,10 @@ def _python_packages():
         debian_package = "python3-torch",
         module = "torch",
         required = "MILLRACE_REQUIRE_TORCH",
+    )
+    python_env(
+        name = "tensorflowonspark_packages",
+        requirements = "//testing/bench:drop_in_requirements.txt",
     )
     python_env(
         name = "wheel_test_packages",
