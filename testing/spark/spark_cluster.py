@@ -192,7 +192,8 @@ class SparkCluster:
             self.close()
             raise
 
-    def _environment(self):
+    def environment(self):
+        """What its processes have; a driver that is started by hand needs the same."""
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "MILLRACE_TEST_ID") if name in os.environ}
         env.setdefault("PATH", "/usr/bin:/bin")
         env.setdefault("LANG", "C.UTF-8")
@@ -213,7 +214,7 @@ class SparkCluster:
         }
 
     def _run(self, name, command, environment=None, **options):
-        env = self._environment() | (environment or {})
+        env = self.environment() | (environment or {})
         daemon = _Daemon(name, [str(part) for part in command], env, self._folder, **options)
         self._daemons.append(daemon)
         return daemon

@@ -47,8 +47,8 @@ class YarnCluster(SparkCluster):
         self._host = f"127.{random.randint(16, 254)}.{random.randint(0, 254)}.{random.randint(1, 254)}"
         super().__init__(folder, cores=cores, memory_mb=memory_mb, version="3_5")
 
-    def _environment(self):
-        return super()._environment() | {
+    def environment(self):
+        return super().environment() | {
             "HADOOP_CONF_DIR": str(self._folder / "conf"),
             "SPARK_CONF_DIR": str(self._folder / "conf"),
             "SPARK_LOCAL_IP": self._host,

@@ -1,0 +1,61 @@
+"""Scoring a table of Spark by a model of ONNX: millrace.ml beside PySpark's predict_batch_udf, in one run.
+
+A standalone cluster of this machine with two executors of one core. The model is an MLP of 784, 128 and 10 numbers; the
+table is cached and has a column of images. Both score with ONNX Runtime, on one core for each executor, in batches of
+as many rows, and both answers go nowhere (Spark's sink noop).
+"""
+
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from bench_figures import ROOT, figures, report
+from spark_bench import package, print_machine
+from spark_cluster import SparkCluster, java_home
+
+_GOAL = 1.5
+
+
+def _run(arguments):
+    with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
+        with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
+            code, output = cluster.run(
+                None,
+                [ROOT / "testing/bench/scoring_app.py"],
+                [pathlib.Path(root, "mlp.onnx"), *flags],
+                conf={"spark.executor.memory": "1500m", "spark.ui.showConsoleProgress": "false"},
+                executors=2,
+                environment={"PYTHONPATH": os.environ["PYTHONPATH"]},
+                py_files=[package(root)],
+            )
+        if code:
+            raise RuntimeError(f"the application ended with {code}:\n{output}")
+        return output
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--batch", type=int, default=1024, help="rows that are scored at once")
+    parser.add_argument("--reps", type=int, default=5)
+    arguments = parser.parse_args()
+    java_home()
+    print_machine()
+    found = {}
+    for figure in figures(_run(arguments)):
+        found.setdefault(figure["way"], []).append(figure["rows_per_second"])
+    rates = {way: statistics.median(rates) for way, rates in found.items()}
+    for way, rate in sorted(rates.items()):
+        print(f"{way:30} {rate:12,.0f} rows/s  ({min(found[way]):,.0f} to {max(found[way]):,.0f})")
+    reference = rates["predict_batch_udf"]
+    for way, name, goal in (("transform", "scoring", _GOAL), ("transform, id only", "scoring_id_only", None)):
+        report(name, rates[way], reference, " rows/s", "predict_batch_udf", rates[way] / reference, goal)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
