@@ -32,6 +32,7 @@
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "core/base/version.h"
+#include "core/base/version_line.h"
 #include "core/net/grpc_log.h"
 #include "core/net/local_interfaces.h"
 #include "core/net/socket_address.h"
@@ -151,9 +152,9 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
       return 0;
     }
     if (arg == "--version") {
-      std::printf(
-          "millrace-agent %s (agent protocol 1, coordinator protocol 2, adopt protocol 1)\n",
-          kMillraceVersion);
+      std::puts(VersionLine("millrace-agent",
+                            "agent protocol 1, coordinator protocol 2, adopt protocol 1")
+                    .c_str());
       return 0;
     }
   }

@@ -8,8 +8,8 @@
 namespace millrace {
 
 // What this build calls itself: the command line tools, agents to their coordinator, clusters to
-// their readers. Not the version of any protocol.
-inline constexpr char kMillraceVersion[] = "0.1.0";
+// their readers. Not the version of any protocol. Its value is in //:version.bzl.
+extern const char kMillraceVersion[];
 
 }  // namespace millrace
 

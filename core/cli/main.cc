@@ -14,7 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/text.h"
-#include "core/base/version.h"
+#include "core/base/version_line.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
 #include "core/cli/help.h"
@@ -78,8 +78,8 @@ int Main(std::vector<std::string> args) {
   if (line->command == "restart") return RestartNode(line->control);
   if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "version") {
-    return ReportError(WriteAnswer(absl::StrCat("millrace ", kMillraceVersion,
-                                                " (coordinator protocol 2, agent protocol 1)\n")));
+    return ReportError(WriteAnswer(
+        absl::StrCat(VersionLine("millrace", "coordinator protocol 2, agent protocol 1"), "\n")));
   }
   return ReportError(WriteAnswer(HelpText(line->topic)));
 }

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/base/version.h"
+#include "core/base/version_line.h"
 #include "core/client/cluster_file.h"
 #include "core/net/grpc_log.h"
 #include "core/process/standard_streams.h"
@@ -348,7 +348,7 @@ int Main(std::vector<std::string> args) {
     return 0;
   }
   if (options->version) {
-    std::printf("millrace-dashboard %s\n", std::string(kMillraceVersion).c_str());
+    std::puts(VersionLine("millrace-dashboard", "").c_str());
     return 0;
   }
   Sessions sessions(*options);

@@ -604,7 +604,10 @@ int main(int argc, char** argv) {
   StopsACallAndAClusterThatStarts(&error);
   fprintf(stderr, "StopsACallAndAClusterThatStarts: ok\n");
   CHECK(strcmp(millrace_code_name(5), "NOT_FOUND") == 0);
-  CHECK(strlen(millrace_version()) > 0);
+  char version[32];
+  snprintf(version, sizeof(version), "%d.%d.%d", MILLRACE_VERSION_MAJOR, MILLRACE_VERSION_MINOR,
+           MILLRACE_VERSION_PATCH);
+  CHECK(strcmp(millrace_version(), version) == 0);
   millrace_error_clear(&error);
   return 0;
 }

@@ -40,7 +40,7 @@ def read(path):
 
 
 def version():
-    return re.search(r'kMillraceVersion\[\] = "([^"]+)"', read("core/base/version.h")).group(1)
+    return read("millrace/packaging/version.txt").strip()
 
 
 def public_headers():

@@ -56,7 +56,7 @@ class InstalledTest(unittest.TestCase):
 
     def test_the_shared_library(self):
         program = self.check_linked("shared_node", "g++ {object} -o {program}", "millrace-node-shared")
-        self.assertIn("libmillrace-node.so.0.1", needed(program))
+        self.assertIn("libmillrace-node.so.0.2", needed(program))
 
     def check_linked(self, program, command, package):
         """Links what CMake has compiled in another way, and runs it."""

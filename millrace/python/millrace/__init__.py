@@ -105,4 +105,4 @@ __all__ = [
     "run_node",
     "spark_jar",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
