@@ -9,14 +9,16 @@ What only its tests and examples need is in development_repositories.bzl.
 """
 
 load("@bazel_tools//tools/build_defs/repo:utils.bzl", "maybe")
+load("//third_party/bazel:debian_source.bzl", "debian_source")
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
+load(":curl_config.bzl", "CURL_CONFIG")
 load(":jeromq_edits.bzl", "JEROMQ_EDITS")
 load(":libzmq_edits.bzl", "LIBZMQ_EDITS", "LIBZMQ_PLATFORM")
-load(":versions.bzl", "JEROMQ", "JNACL", "PYPI_SOURCES", "SPARK_JARS", "SYSTEM_LIBRARIES")
+load(":versions.bzl", "DEBIAN_SOURCES", "JEROMQ", "JNACL", "PYPI_SOURCES", "SPARK_JARS", "SYSTEM_LIBRARIES")
 
 def _bazel_rules():
     maybe(
@@ -160,14 +162,9 @@ def _system_libraries():
         build_file = Label("//third_party:json.BUILD"),
     )
     _system_library(
-        name = "millrace_curl",
-        headers = ["curl"],
-        build_file = Label("//third_party:curl.BUILD"),
-    )
-    _system_library(
-        name = "com_github_simdjson_simdjson",
-        headers = ["simdjson.h"],
-        build_file = Label("//third_party:simdjson.BUILD"),
+        name = "millrace_cares",
+        headers = ["ares.h"] + ["ares_%s.h" % part for part in ["build", "dns", "nameser", "rules", "version"]],
+        build_file = Label("//third_party:cares.BUILD"),
     )
     _system_library(
         name = "com_github_jbeder_yaml_cpp",
@@ -268,6 +265,38 @@ def _source_distributions():
         files = {"bundled/zeromq/src/platform.hpp": LIBZMQ_PLATFORM},
         edits = LIBZMQ_EDITS,
         build_file = Label("//third_party:libzmq.BUILD"),
+    )
+
+    # Debian's libcurl.a brings Kerberos, LDAP, SSH and RTMP, some of which have no archives: no static program links it.
+    maybe(
+        debian_source,
+        name = "millrace_curl",
+        package = "curl",
+        version = DEBIAN_SOURCES["curl"].version,
+        sha256 = DEBIAN_SOURCES["curl"].sha256,
+        include = [
+            "COPYING",
+            "include/curl/*",
+            "lib/*",
+        ],
+        files = {"generated/curl_config.h": CURL_CONFIG},
+        build_file = Label("//third_party:curl.BUILD"),
+    )
+
+    # simdjson as its Python binding carries it; Debian's package has no archive.
+    maybe(
+        pypi_source,
+        name = "com_github_simdjson_simdjson",
+        package = "pysimdjson",
+        version = PYPI_SOURCES["pysimdjson"].version,
+        sha256 = PYPI_SOURCES["pysimdjson"].sha256,
+        build_backend = "setuptools.build_meta",
+        include = [
+            "LICENSE",
+            "simdjson/simdjson.cpp",
+            "simdjson/simdjson.h",
+        ],
+        build_file = Label("//third_party:simdjson.BUILD"),
     )
 
     # Dear ImGui and ImPlot as the Python binding carries them: the docking branch, and an ImPlot that

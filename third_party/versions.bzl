@@ -66,10 +66,6 @@ SYSTEM_LIBRARIES = {
         debian_package = "nlohmann-json3-dev",
         modules = {"nlohmann_json": "3.11"},
     ),
-    "com_github_simdjson_simdjson": struct(
-        debian_package = "libsimdjson-dev",
-        modules = {"simdjson": "3.0"},
-    ),
     "com_google_absl": struct(
         debian_package = "libabsl-dev",
         modules = {"absl_" + module: "20220623" for module in ABSL_MODULES},
@@ -78,9 +74,9 @@ SYSTEM_LIBRARIES = {
         debian_package = "libprotobuf-dev",
         modules = {"protobuf": "3.21"},
     ),
-    "millrace_curl": struct(
-        debian_package = "libcurl4-openssl-dev",
-        modules = {"libcurl": "7.88"},
+    "millrace_cares": struct(
+        debian_package = "libc-ares-dev",
+        modules = {"libcares": "1.18"},
     ),
     "millrace_freetype": struct(
         debian_package = "libfreetype-dev",
@@ -108,6 +104,14 @@ SYSTEM_LIBRARIES = {
     ),
 }
 
+# Upstream's archives, as some release of Debian has them.
+DEBIAN_SOURCES = {
+    "curl": struct(
+        sha256 = "6766ada7101d292b42b8b15681120acd68effa4a9660935853cf6d61f0d984d4",
+        version = "8.14.1",
+    ),
+}
+
 # Source distributions of PyPI.
 PYPI_SOURCES = {
     "imgui-bundle": struct(
@@ -117,6 +121,10 @@ PYPI_SOURCES = {
     "nanoarrow": struct(
         sha256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3",
         version = "0.9.0",
+    ),
+    "pysimdjson": struct(
+        sha256 = "44cf276e48912a3b9c7ca362c14da8420a7ac15a9f1a16ec95becff86db3904a",
+        version = "7.0.2",
     ),
     "pyzmq": struct(
         sha256 = "93f1aa311e8bb912e34f004cf186407a4e90eec4f0ecc0efd26056bf7eda0226",

@@ -1,5 +1,6 @@
 // millrace: the command line for people. README.md says what is where.
 
+#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -51,6 +52,8 @@ void EnterFolderOfBazelRun() {
 
 int Main(std::vector<std::string> args) {
   OpenStandardStreams();
+  // A static program cannot load the modules that a host's openssl.cnf may name.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   EnterFolderOfBazelRun();
   // What gRPC fails with comes as a Status; its own lines would stand between ours.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) SilenceGrpc();

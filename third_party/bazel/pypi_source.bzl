@@ -1,12 +1,11 @@
-"""Source distributions from PyPI, fetched with pip and pinned by sha256.
-
-The archive is looked for in ~/.cache/millrace/dist/<sha256>/ first and kept there once downloaded,
-so that the next clone needs no network (Bazel's own cache does not see what a rule executes).
+"""Source distributions from PyPI, fetched with pip, pinned by sha256 and kept (source_archive.bzl).
 
 `pip download` asks a source distribution's build backend for its metadata, even with --no-deps, and
 for that would download the backend and configure the package (compilers, Python headers and all).
 Only the archive is wanted: a stand-in of the backend's name answers instead.
 """
+
+load(":source_archive.bzl", "ARCHIVE_ATTRS", "keep_archive", "kept_archive", "offline_hint", "unpack_archive")
 
 _BACKEND = """\
 import os
@@ -32,105 +31,46 @@ def _write_backend(ctx, directory):
     python_path = ctx.os.environ.get("PYTHONPATH", "")
     return str(ctx.path(directory)) + (":" + python_path if python_path else "")
 
-def _sha256(ctx, path):
-    result = ctx.execute(["sha256sum", path])
-    return result.stdout.split(" ")[0] if result.return_code == 0 else ""
-
-def _edit(ctx, path, edits):
-    text = ctx.read(path)
-    for i in range(0, len(edits), 2):
-        if text.count(edits[i]) != 1:
-            fail("%s of %s does not hold this text once:\n%s" % (path, ctx.attr.package, edits[i]))
-        text = text.replace(edits[i], edits[i + 1])
-    ctx.file(path, text, executable = False)
-
-def _pypi_source_impl(ctx):
+def _download(ctx):
     requirement = "%s==%s" % (ctx.attr.package, ctx.attr.version)
-    home = ctx.os.environ.get("HOME", "")
-    cache = "%s/.cache/millrace/dist/%s" % (home, ctx.attr.sha256) if home else ""
-    archive = ""
-    if cache:
-        found = ctx.execute(["sh", "-c", "ls \"$1\"/*.tar.gz 2>/dev/null | head -n 1", "sh", cache])
-        archive = found.stdout.strip()
-        if archive and _sha256(ctx, archive) != ctx.attr.sha256:
-            archive = ""
-    if not archive:
-        ctx.report_progress("downloading %s with pip" % requirement)
-        result = ctx.execute(
-            [
-                "python3",
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--no-build-isolation",
-                "--no-binary",
-                ctx.attr.package,
-                "--dest",
-                "download",
-                requirement,
-            ],
-            environment = {"PYTHONPATH": _write_backend(ctx, "download/backend")},
-            timeout = 1800,
-        )
-        if result.return_code != 0:
-            fail(("\npip cannot download the source distribution %s:\n%s\n" +
-                  "To build without a network, put the archive with sha256 %s into ~/.cache/millrace/dist/%s/\n") %
-                 (requirement, result.stderr, ctx.attr.sha256, ctx.attr.sha256))
-        archive = ctx.execute(["sh", "-c", "ls \"$PWD\"/download/*.tar.gz | head -n 1"]).stdout.strip()
-        actual = _sha256(ctx, archive)
-        if actual != ctx.attr.sha256:
-            fail("\n%s has sha256 %s, expected %s.\n" % (requirement, actual, ctx.attr.sha256))
-        if cache:
-            # A failure to keep it only costs the next clone a download.
-            ctx.execute([
-                "sh",
-                "-c",
-                "mkdir -p \"$2\" && cp \"$1\" \"$2/.part.$$\" && mv \"$2/.part.$$\" \"$2/$(basename \"$1\")\"",
-                "sh",
-                archive,
-                cache,
-            ])
+    ctx.report_progress("downloading %s with pip" % requirement)
     result = ctx.execute(
-        ["tar", "xzf", archive, "--strip-components=1", "--wildcards"] +
-        ["--exclude=%s" % pattern for pattern in ctx.attr.exclude] +
-        ["*/" + pattern for pattern in ctx.attr.include],
+        [
+            "python3",
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-binary",
+            ctx.attr.package,
+            "--dest",
+            "download",
+            requirement,
+        ],
+        environment = {"PYTHONPATH": _write_backend(ctx, "download/backend")},
+        timeout = 1800,
     )
     if result.return_code != 0:
-        fail("Cannot unpack %s: %s" % (archive, result.stderr))
-    ctx.execute(["rm", "-rf", "download"])
+        fail("\npip cannot download the source distribution %s:\n%s\n%s" %
+             (requirement, result.stderr, offline_hint(ctx)))
+    archive = ctx.execute(["sh", "-c", "ls \"$PWD\"/download/*.tar.gz | head -n 1"]).stdout.strip()
+    keep_archive(ctx, archive, requirement)
+    return archive
 
-    # Build files of other build systems' packages inside the archive are not ours.
-    build_files = ["(", "-name", "BUILD", "-o", "-name", "BUILD.bazel", ")"]
-    ctx.execute(["find", ".", "-mindepth", "2"] + build_files + ["-type", "f", "-delete"])
-    for link, target in ctx.attr.links.items():
-        ctx.symlink(target, link)
-    for path, content in ctx.attr.files.items():
-        ctx.file(path, content, executable = False)
-    for path, edits in ctx.attr.edits.items():
-        _edit(ctx, path, edits)
-    ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name, executable = False)
-    ctx.symlink(ctx.attr.build_file, "BUILD")
+def _pypi_source_impl(ctx):
+    unpack_archive(ctx, kept_archive(ctx) or _download(ctx))
 
 pypi_source = repository_rule(
     implementation = _pypi_source_impl,
-    attrs = {
-        "package": attr.string(mandatory = True),
-        "version": attr.string(mandatory = True),
-        "sha256": attr.string(mandatory = True),
-        "build_backend": attr.string(
+    attrs = dict(
+        ARCHIVE_ATTRS,
+        package = attr.string(mandatory = True),
+        build_backend = attr.string(
             mandatory = True,
             doc = "What the archive's pyproject.toml says under build-system, build-backend.",
         ),
-        "exclude": attr.string_list(doc = "tar patterns that are not unpacked."),
-        "include": attr.string_list(
-            doc = "tar patterns below the archive's top folder; only these are unpacked. Empty: everything.",
-        ),
-        "links": attr.string_dict(doc = "Symlinks to add: name to target."),
-        "files": attr.string_dict(doc = "Files to add: name to content."),
-        "edits": attr.string_list_dict(doc = "File to pairs: a text that it holds once, the text in its place."),
-        "build_file": attr.label(mandatory = True, allow_single_file = True),
-    },
+    ),
 )

@@ -10,8 +10,9 @@
     )
 
 The system libraries that such a binary may reach are the ones with complete static archives: gRPC,
-Protobuf, Abseil, OpenSSL, c-ares, RE2, zlib. libcurl does not link statically. Sanitizer
-runtimes cannot be part of a static executable, so the feature is dropped under them.
+Protobuf, Abseil, OpenSSL, c-ares, RE2, yaml-cpp, zlib. Names of hosts are looked up by c-ares, since
+glibc's getaddrinfo() loads libraries. Sanitizer runtimes cannot be part of a static executable, so
+the feature is dropped under them.
 """
 
 FULLY_STATIC = select({
