@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "core/agent/node/node_environment.h"
 #include "core/base/text.h"
+#include "core/cli/help/completion.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/resolve_flags.h"
 #include "core/cluster/log_folder.h"
@@ -48,11 +49,15 @@ absl::Status CheckNoNp(const std::vector<std::string>& args) {
 class Parser {
  public:
   Parser() : app_("millrace") {
-    // Help is written by hand (help.h): these only recognise it.
+    // Help is written by hand (help/help_text.h): these only recognise it.
     app_.set_help_flag("-h,--help");
     app_.set_version_flag("--version", "");
     app_.require_subcommand(1);
     app_.add_subcommand("version");
+    app_.add_subcommand("completion")
+        ->add_option("SHELL", line_.shell)
+        ->required()
+        ->check(CLI::IsMember(CompletionShells()));
     AddRun();
     AddViews();
     AddControls();

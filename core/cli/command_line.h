@@ -22,6 +22,7 @@ struct CommandLine {
   // "run", "kv get", ...; "help" with `topic`.
   std::string command;
   std::string topic;
+  std::string shell;  // completion
   RunOptions run;
   ViewOptions view;        // status, nodes, events, logs, clusters
   ControlOptions control;  // kv ..., stop, restart
@@ -33,7 +34,7 @@ struct CommandLine {
 // errors of files that options of `resolve` name. Blocking: those files.
 [[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(std::vector<std::string> args);
 
-// The long options ("--num-ps") of a command, for the test of its help.
+// The long options ("--num-ps") of a command, for its completion and the test of its help.
 [[nodiscard]] std::vector<std::string> OptionNames(const std::string& command);
 
 }  // namespace millrace::cli

@@ -18,7 +18,8 @@
 #include "core/base/version_line.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
-#include "core/cli/help.h"
+#include "core/cli/help/completion.h"
+#include "core/cli/help/help_text.h"
 #include "core/cli/output/answer.h"
 #include "core/cli/output/exit_code.h"
 #include "core/cli/output/report_error.h"
@@ -80,6 +81,9 @@ int Main(std::vector<std::string> args) {
   if (line->command == "stop") return StopCluster(line->control);
   if (line->command == "restart") return RestartNode(line->control);
   if (line->command == "agent-secret") return MakeSecret(line->secret);
+  if (line->command == "completion") {
+    return ReportError(WriteAnswer(CompletionScript(line->shell, OptionNames)));
+  }
   if (line->command == "version") {
     return ReportError(WriteAnswer(
         absl::StrCat(VersionLine("millrace", "coordinator protocol 2, agent protocol 1"), "\n")));

@@ -57,6 +57,7 @@ ALLOWED = {
     "core/agent": _CONTROL | {"core/gpu"},
     # The agent is a program to it, which launchers find and start.
     "core/cluster": _CONTROL | _COORDINATOR | {"core/launch", "feed/arrow", "feed/feeder", "feed/source", "resolver"},
+    "core/cli/help": set(),
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
     # It looks at a node's output and environment as the agent does, and carries the agent along.

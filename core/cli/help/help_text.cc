@@ -1,4 +1,4 @@
-#include "core/cli/help.h"
+#include "core/cli/help/help_text.h"
 
 #include <map>
 
@@ -26,7 +26,10 @@ Act
   restart    end a node and start it again
   stop       end a cluster
 
-  help [COMMAND], version
+Itself
+  help       the text of a command
+  completion    a script by which bash, fish or zsh completes these commands
+  version    the version of millrace and those of the protocols
 
 Every command has --help, with examples. Commands that look take --json; its format is stable and
 documented in docs/cli.md. Without --cluster, commands use this user's running cluster. If several
@@ -429,9 +432,28 @@ millrace/resolver.h. FILE holds a list of them, or the union itself:
       --resolver JSON|@FILE     one of the sources; may be repeated
 )" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
 
+constexpr char kCompletion[] = R"(usage: millrace completion bash|fish|zsh|commands
+
+Prints a script with which a shell completes millrace's commands and options. The archive and the
+packages bring it to where shells look for it; otherwise:
+
+  millrace completion bash > ~/.local/share/bash-completion/completions/millrace
+  millrace completion fish > ~/.config/fish/completions/millrace.fish
+  millrace completion zsh > ~/.zfunc/_millrace      # and fpath+=~/.zfunc before compinit
+
+With "commands" it prints the names of all commands, one a line.
+)";
+
+constexpr char kHelp[] = R"(usage: millrace help [COMMAND]
+
+Prints what millrace COMMAND --help prints.
+
+  millrace help kv get
+)";
+
 constexpr char kVersion[] = R"(usage: millrace version
 
-Prints the version of millrace and those of the protocols.
+Prints the version of millrace, how it was built, and the versions of the protocols.
 )";
 
 const std::map<absl::string_view, absl::string_view>& Topics() {
@@ -439,7 +461,9 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
       new std::map<absl::string_view, absl::string_view>{{"", kMain},
                                                          {"agent-secret", kAgentSecret},
                                                          {"clusters", kClusters},
+                                                         {"completion", kCompletion},
                                                          {"events", kEvents},
+                                                         {"help", kHelp},
                                                          {"kv", kKv},
                                                          {"kv delete", kKv},
                                                          {"kv get", kKv},

@@ -1,9 +1,9 @@
-// File: core/cli/help.h
+// File: core/cli/help/help_text.h
 //
 // What `millrace --help` and its commands print: written by hand, for people; a test holds it
 // against the options that are really parsed.
-#ifndef CORE_CLI_HELP_H_
-#define CORE_CLI_HELP_H_
+#ifndef CORE_CLI_HELP_HELP_TEXT_H_
+#define CORE_CLI_HELP_HELP_TEXT_H_
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ namespace millrace::cli {
 
 }  // namespace millrace::cli
 
-#endif  // CORE_CLI_HELP_H_
+#endif  // CORE_CLI_HELP_HELP_TEXT_H_
