@@ -19,8 +19,8 @@ import tempfile
 import zipfile
 
 import auditwheel
+import licenses
 
-_COMMON = pathlib.Path("/usr/share/common-licenses")
 _EPOCH = "315532800"  # 1980, where ZIP's time begins: equal inputs make equal wheels
 _TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -96,37 +96,13 @@ def _package_of(library):
     sys.exit(f"build_wheel: {library} is of no package, so that its licence is not known")
 
 
-def _version_of(package):
-    return subprocess.run(
-        ["dpkg-query", "--show", "--showformat=${Version}", package], capture_output=True, text=True, check=True
-    ).stdout
-
-
-def _write_licenses(info, files, libraries, linked):
-    """This project's, and those of all that is in the wheel besides."""
-    licenses = info / "licenses"
-    shipped = sorted({_package_of(library) for library in libraries})
-    lines = []
-    for title, packages in (("In millrace.libs/", shipped), ("In the programs themselves", sorted(linked))):
-        lines += ["", f"{title}:", ""]
-        lines += [f"    {package} {_version_of(package)}" for package in packages]
-    notice = pathlib.Path(files["NOTICE"]).read_text(encoding="utf-8") + "\n".join(lines) + "\n"
-    _write(licenses / "NOTICE", notice.encode())
-    texts = {"MPL-2.0"}
-    for package in {*shipped, *linked}:
-        copyright = pathlib.Path("/usr/share/doc", package, "copyright").read_bytes()
-        _write(licenses / "debian" / package, copyright)
-        texts.update(re.findall(r"/usr/share/common-licenses/([A-Z][A-Za-z0-9.-]*[A-Za-z0-9])", copyright.decode()))
-    for text in texts:
-        _write(licenses / "common-licenses" / text, (_COMMON / text).read_bytes())
-    for place, source in files.items():
-        if place.startswith("licenses/"):
-            _write(info / place, pathlib.Path(source).read_bytes())
-
-
-def _write(path, data):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+def _write_licenses(info, places, libraries, linked):
+    shipped = {_package_of(library) for library in libraries}
+    texts = {
+        place.removeprefix("licenses/"): source for place, source in places.items() if place.startswith("licenses/")
+    }
+    packages = {"In millrace.libs/": shipped, "In the programs themselves": linked}
+    licenses.write(info / "licenses", places["NOTICE"], texts, packages)
 
 
 def _description(readme):

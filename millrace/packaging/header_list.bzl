@@ -11,7 +11,10 @@ def _header_list_impl(ctx):
     ]
     names = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(names, "".join([header.short_path + "\n" for header in headers]))
-    return [DefaultInfo(files = depset([names]), runfiles = ctx.runfiles([names] + headers))]
+    return [
+        DefaultInfo(files = depset([names]), runfiles = ctx.runfiles([names] + headers)),
+        OutputGroupInfo(headers = depset(headers)),
+    ]
 
 header_list = rule(
     implementation = _header_list_impl,

@@ -5,8 +5,9 @@
     include/millrace/   the public headers: #include "millrace/node.h" with -I PREFIX/include
     lib/                libmillrace-node.a and .so, libmillrace-cluster.so, and for C libmillrace.a and .so,
                         libmillrace_cluster.so, for CMake and for pkg-config
-    bin/                millrace, millrace-agent, millrace-dashboard
+    bin/                millrace, millrace-agent, millrace-dashboard, and the agent's GPU helper
     share/millrace/     millrace-spark.jar
+    share/              manual pages, and completions for bash, fish and zsh, where these look for them
 
 What is there by these names is replaced; nothing else is touched.
 """
@@ -15,9 +16,11 @@ import argparse
 import os
 import re
 import shutil
+import subprocess
 import sys
 
-PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "dashboard/app/millrace-dashboard")
+PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "core/gpu/millrace-gpu",
+            "dashboard/app/millrace-dashboard")
 LIBRARIES = ("node", "cluster")
 # Their names are those of their interface, which only grows.
 C_LIBRARIES = ("libmillrace.so", "libmillrace_cluster.so")
@@ -25,13 +28,21 @@ ARCHIVES = ("libmillrace-node.a", "libmillrace.a")
 PKG_CONFIG = ("millrace-node", "millrace-node-shared", "millrace-cluster", "millrace-c-node", "millrace-c-node-shared",
               "millrace-c-cluster")
 SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/millrace",
+    "fish": "share/fish/vendor_completions.d/millrace.fish",
+    "zsh": "share/zsh/site-functions/_millrace",
+}
 RUNFILES = os.path.join(
     os.environ.get("RUNFILES_DIR") or os.environ.get("TEST_SRCDIR") or sys.argv[0].partition(".runfiles/")[0]
     + ".runfiles", "millrace")
+# Where the files of this repository are, built or as they are; build_archive.py has others.
+ROOTS = [RUNFILES]
 
 
 def source(path):
-    return os.path.join(RUNFILES, path)
+    places = [os.path.join(root, path) for root in ROOTS]
+    return next((place for place in places if os.path.exists(place)), places[0])
 
 
 def read(path):
@@ -75,6 +86,13 @@ class Prefix:
         to = self._new(to)
         shutil.copyfile(source(path), to)
         os.chmod(to, mode)
+
+    def copy_folder(self, folder, to):
+        for name in sorted(os.listdir(source(folder))):
+            self.copy(os.path.join(folder, name), os.path.join(to, name))
+
+    def path(self, path):
+        return os.path.join(self._path, path)
 
     def link(self, path, target):
         os.symlink(target, self._new(path))
@@ -131,6 +149,10 @@ def install(path):
         prefix.copy(program, "bin/" + os.path.basename(program), 0o755)
     for shared in SHARED:
         prefix.copy(shared, "share/millrace/" + os.path.basename(shared))
+    prefix.copy_folder("millrace/packaging/man", "share/man/man1")
+    for shell, place in COMPLETIONS.items():
+        prefix.write(place, subprocess.run([prefix.path("bin/millrace"), "completion", shell], stdout=subprocess.PIPE,
+                                           encoding="utf-8", check=True).stdout)
     print(f"installed Millrace {version()}: {prefix.files} files below {path}")
 
 

@@ -263,13 +263,15 @@ class ContentTest(unittest.TestCase):
         with open(os.path.join(licenses, "NOTICE"), encoding="utf-8") as file:
             notice = file.read()
         own, _, debian = notice.partition("In millrace.libs/:")
-        for work in ("libzmq", "JeroMQ", "nanoarrow", "flatcc", "jnacl", "Dear ImGui", "ImPlot", "Font Awesome"):
+        for work in ("libzmq", "JeroMQ", "libcurl", "simdjson", "nanoarrow", "flatcc", "jnacl", "Dear ImGui", "ImPlot", "Font Awesome"):
             self.assertRegex(own, rf"(?m)^{work}\b")
         # The texts that it names, those of each package, and what these refer to.
-        named = set(re.findall(r"[ (]((?:common-licenses|debian|flatcc|imgui|implot|jeromq|libzmq)/[\w.-]+\w)", own))
+        named = set(re.findall(r"[ (]((?:common-licenses|curl|debian|flatcc|imgui|implot|jeromq|libzmq)/[\w.-]+\w)", own))
         packages = re.findall(r"^    (\S+) \S+$", debian, re.MULTILINE)
-        for package in ("libssl3", "libgrpc29", "libidn2-0", "libgnutls30", "libc6-dev", "libgrpc++-dev"):
+        for package in ("libssl3", "libgrpc29", "libprotobuf32", "libc6-dev", "libgrpc++-dev", "libc-ares-dev"):
             self.assertIn(package, packages)
+        for package in ("libcurl4", "libgnutls30", "libkrb5-3"):  # libcurl is built in, with HTTP alone
+            self.assertNotIn(package, packages)
         for package in packages:
             with open(os.path.join(licenses, "debian", package), encoding="utf-8") as file:
                 referred = re.findall(r"/usr/share/(common-licenses/[A-Z][\w.-]*\w)", file.read())
