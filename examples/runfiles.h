@@ -1,4 +1,4 @@
-// Where Bazel puts the files that an example needs at run time.
+// Where Bazel puts the files that an example needs at run time, or whoever installs it beside it.
 #ifndef EXAMPLES_RUNFILES_H_
 #define EXAMPLES_RUNFILES_H_
 
@@ -20,6 +20,9 @@ inline std::string Runfile(absl::string_view path) {
   }
   std::error_code error;  // if there is no /proc, the file is not found
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path beside =
+      self.parent_path() / std::filesystem::path(std::string(path)).filename();
+  if (std::filesystem::exists(beside, error)) return beside.string();
   return absl::StrCat(self.string(), ".runfiles/millrace/", path);
 }
 

@@ -136,11 +136,6 @@ def _system_libraries():
         build_file = Label("//third_party:openssl.BUILD"),
     )
     _system_library(
-        name = "millrace_isal",
-        headers = ["isa-l"],
-        build_file = Label("//third_party:isal.BUILD"),
-    )
-    _system_library(
         name = "millrace_libsodium",
         headers = ["sodium.h", "sodium"],
         archives = ["sodium"],
@@ -297,6 +292,25 @@ def _source_distributions():
             "simdjson/simdjson.h",
         ],
         build_file = Label("//third_party:simdjson.BUILD"),
+    )
+
+    # ISA-L as its Python binding carries it; Debian's package has no archive.
+    maybe(
+        pypi_source,
+        name = "millrace_isal",
+        package = "isal",
+        version = PYPI_SOURCES["isal"].version,
+        sha256 = PYPI_SOURCES["isal"].sha256,
+        build_backend = "setuptools.build_meta",
+        include = [
+            "src/isal/isa-l/LICENSE",
+            "src/isal/isa-l/crc/*.asm",
+            "src/isal/isa-l/crc/crc64_base.c",
+            "src/isal/isa-l/crc/crc_base.c",
+            "src/isal/isa-l/include/*",
+        ],
+        links = {"include/isa-l": "src/isal/isa-l/include"},
+        build_file = Label("//third_party:isal.BUILD"),
     )
 
     # Dear ImGui and ImPlot as the Python binding carries them: the docking branch, and an ImPlot that

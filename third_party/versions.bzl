@@ -86,10 +86,6 @@ SYSTEM_LIBRARIES = {
         debian_package = "libglfw3-dev",
         modules = {"glfw3": "3.3"},
     ),
-    "millrace_isal": struct(
-        debian_package = "libisal-dev",
-        modules = {"libisal": "2.30"},
-    ),
     "millrace_libsodium": struct(
         debian_package = "libsodium-dev",
         modules = {"libsodium": "1.0.18"},
@@ -117,6 +113,10 @@ PYPI_SOURCES = {
     "imgui-bundle": struct(
         sha256 = "10ad1dab8258a6787b4f07bb926b08d0efc648a7906242568c8dd778c5e719bf",
         version = "1.93.0",
+    ),
+    "isal": struct(
+        sha256 = "d210dca02a689ef2af709d2c62d2daac2e36b5d2fa06e6dc0d023c83fee77e91",
+        version = "1.9.1",
     ),
     "nanoarrow": struct(
         sha256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3",

@@ -6,6 +6,7 @@
     lib/                libmillrace-node.a and .so, libmillrace-cluster.so, and for C libmillrace.a and .so,
                         libmillrace_cluster.so, for CMake and for pkg-config
     bin/                millrace, millrace-agent, millrace-dashboard, and the agent's GPU helper
+    lib/millrace/examples/    digits, which trains on a cluster of its own, and its node program
     share/millrace/     millrace-spark.jar
     share/              manual pages, and completions for bash, fish and zsh, where these look for them
 
@@ -27,6 +28,7 @@ C_LIBRARIES = ("libmillrace.so", "libmillrace_cluster.so")
 ARCHIVES = ("libmillrace-node.a", "libmillrace.a")
 PKG_CONFIG = ("millrace-node", "millrace-node-shared", "millrace-cluster", "millrace-c-node", "millrace-c-node-shared",
               "millrace-c-cluster")
+EXAMPLES = ("examples/digits/installed/digits", "examples/digits/installed/digits_node", "examples/digits/digits.csv")
 SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/millrace",
@@ -139,7 +141,7 @@ def archives_need():
     return ",".join(["-Wl,--push-state,--as-needed,--start-group"] + libraries + ["--end-group,--pop-state"])
 
 
-def install(path):
+def install(path, quiet=False):
     prefix = Prefix(path)
     prefix.remove("include/millrace")  # headers of another version are none of this one's
     for header in public_headers():
@@ -147,13 +149,17 @@ def install(path):
     install_libraries(prefix)
     for program in PROGRAMS:
         prefix.copy(program, "bin/" + os.path.basename(program), 0o755)
+    for example in EXAMPLES:
+        prefix.copy(example, "lib/millrace/examples/" + os.path.basename(example), 0o755)
+    prefix.link("lib/millrace/examples/millrace-agent", "../../../bin/millrace-agent")  # where digits looks for it
     for shared in SHARED:
         prefix.copy(shared, "share/millrace/" + os.path.basename(shared))
     prefix.copy_folder("millrace/packaging/man", "share/man/man1")
     for shell, place in COMPLETIONS.items():
         prefix.write(place, subprocess.run([prefix.path("bin/millrace"), "completion", shell], stdout=subprocess.PIPE,
                                            encoding="utf-8", check=True).stdout)
-    print(f"installed Millrace {version()}: {prefix.files} files below {path}")
+    if not quiet:
+        print(f"installed Millrace {version()}: {prefix.files} files below {path}")
 
 
 def main():
