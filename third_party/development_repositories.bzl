@@ -3,6 +3,7 @@
 load("//third_party:repositories.bzl", "spark_jars")
 load("//third_party/bazel:clang_toolchain.bzl", "clang_toolchain")
 load("//third_party/bazel:debian_python.bzl", "debian_python")
+load("//third_party/bazel:debian_root.bzl", "debian_root")
 load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:python_env.bzl", "python_env")
@@ -133,6 +134,35 @@ def _python_packages():
         version = "3.14",
     )
 
+# Where packages are installed: the release that they are for, bare and with what two of them need and a compiler; and
+# the oldest that debootstrap can make from a server of today.
+def _debian_roots():
+    debian_root(
+        name = "debian_bookworm_root",
+        suite = "bookworm",
+    )
+    debian_root(
+        name = "debian_bookworm_development_root",
+        packages = [
+            "adduser",
+            "g++",
+            "libabsl-dev",
+            "libfreetype6",
+            "libgl1",
+            "libglfw3",
+            "libgrpc++1.51",
+            "libsodium-dev",
+            "libyaml-cpp0.7",
+            "pkg-config",
+            "python3-venv",
+        ],
+        suite = "bookworm",
+    )
+    debian_root(
+        name = "debian_bullseye_root",
+        suite = "bullseye",
+    )
+
 def _go_programs():
     system_go(name = "system_go")
     version = "k8s.io/component-base/version"
@@ -209,6 +239,7 @@ def millrace_development_repositories():
     clang_toolchain(name = "clang_toolchain")
     _system_libraries()
     _python_packages()
+    _debian_roots()
     _go_programs()
     _spark_distributions()
     _maven_jars()

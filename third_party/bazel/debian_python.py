@@ -20,12 +20,12 @@ import sys
 import tempfile
 
 _CACHE = pathlib.Path(os.environ.get("HOME") or "/nonexistent") / ".cache/millrace/pythons"
-_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # What Debian's base-files has, and older packages do not expect.
 _MERGED = ("bin", "lib", "lib64", "sbin")
 
 
-class _Unavailable(Exception):
+class Unavailable(Exception):
     pass
 
 
@@ -33,19 +33,24 @@ def _run(command, **options):
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **options)
     if ended.returncode:
         last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
-        raise _Unavailable(f"{command[0]}: {last[0]}")
+        raise Unavailable(f"{command[0]}: {last[0]}")
     return ended.stdout
 
 
-def _sources(suites):
-    """A line of apt's for each suite, at the server of this machine's own Debian."""
-    if not shutil.which("apt-get") or not os.path.exists(_KEYRING):
-        raise _Unavailable("this is no Debian")
+def server():
+    """The address of this machine's own Debian."""
+    if not shutil.which("apt-get") or not os.path.exists(KEYRING):
+        raise Unavailable("this is no Debian")
     filters = ["Created-By: Packages", "Origin: Debian", "Label: Debian", "Component: main"]
     sites = _run(["apt-get", "indextargets", "--format", "$(SITE)", *filters]).split()
     if not sites:
-        raise _Unavailable("apt has no list of Debian's packages; apt-get update")
-    return [f"deb [signed-by={_KEYRING}] {sites[0]} {suite} main\n" for suite in suites]
+        raise Unavailable("apt has no list of Debian's packages; apt-get update")
+    return sites[0]
+
+
+def _sources(suites):
+    """A line of apt's for each suite."""
+    return [f"deb [signed-by={KEYRING}] {server()} {suite} main\n" for suite in suites]
 
 
 def _download(version, suites, parts, folder):
@@ -82,7 +87,7 @@ def _unpack(package, root):
         _run(["tar", "-x", "--keep-directory-symlink", "--no-same-owner", "-C", str(root), "-f", "/dev/fd/%d" % (
             unpacked.stdout.fileno())], pass_fds=[unpacked.stdout.fileno()])  # fmt: skip
     if unpacked.returncode:
-        raise _Unavailable(f"dpkg-deb cannot unpack {package.name}")
+        raise Unavailable(f"dpkg-deb cannot unpack {package.name}")
 
 
 def _make(version, suites, parts, folder):
@@ -104,7 +109,7 @@ def _provide(version, suites, parts, fetch):
     if kept.is_file():
         return kept
     if not fetch:
-        raise _Unavailable("it is not downloaded yet; ./bazelw test does it")
+        raise Unavailable("it is not downloaded yet; ./bazelw test does it")
     _CACHE.mkdir(parents=True, exist_ok=True)
     with open(_CACHE / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -129,7 +134,7 @@ def main():
     try:
         kept = _provide(arguments.version, arguments.suites.split(","), arguments.parts, arguments.fetch)
         (arguments.into / "root.tar").symlink_to(kept)
-    except (OSError, _Unavailable) as why:
+    except (OSError, Unavailable) as why:
         text = f"no Python {arguments.version} of Debian's {arguments.suites}: {why}"
         print(f"debian_python: {text}", file=sys.stderr, flush=True)
         (arguments.into / "unavailable.txt").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,61 @@
+"""The ways of docs/install.md, as it has them, each in a root folder that has nothing else.
+
+    page_test.py NAME=ROOT... FILE...
+
+ROOT is an archive of a root folder, or a text that says why there is none; the files are those of //:dist.
+"""
+
+import os
+import sys
+import unittest
+
+import page
+import root_folder
+
+ROOTS = dict(argument.split("=") for argument in sys.argv[1:] if "=" in argument)
+PRODUCTS = page.products_of([argument for argument in sys.argv[1:] if "=" not in argument])
+del sys.argv[1:]
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        try:
+            root_folder.check()
+        except root_folder.Unavailable as why:
+            self.skipTest(str(why))
+
+    def check(self, way):
+        try:
+            told, took = way.run(ROOTS, PRODUCTS)
+        except root_folder.Unavailable as why:
+            self.skipTest(str(why))
+        print(f"{way.section} in {way.root}: {took:.1f} s", flush=True)
+        return told
+
+
+def _way_test(way):
+    return lambda self: self.check(way)
+
+
+for _number, _way in enumerate(page.WAYS):
+    _name = f"{_number}_{_way.section}_in_{_way.root}".lower().replace(" ", "_")
+    setattr(PageTest, f"test_{_name}", _way_test(_way))
+
+
+class CompleteTest(unittest.TestCase):
+    def test_the_table_has_a_row_for_each_way(self):
+        self.assertEqual(sorted(page.rows()), sorted(way.row for way in page.WAYS if way.row))
+
+    def test_every_script_of_the_page_is_typed_by_a_test(self):
+        typed = [(way.section, way.script) for way in page.WAYS] + [("An agent as a service", 0)]  # debs_test.py
+        there = [(title, number) for title, scripts in page.sections().items() for number in range(len(scripts))]
+        self.assertEqual(sorted(set(typed)), sorted(there))
+
+    def test_the_files_that_the_page_names_are_those_that_are_built(self):
+        scripts = "".join(script for scripts in page.sections().values() for script in scripts)
+        for product in PRODUCTS.values():
+            self.assertIn(os.path.basename(product), scripts)
+
+
+if __name__ == "__main__":
+    unittest.main()
