@@ -36,6 +36,7 @@ _PLACES = {
     "share/millrace/millrace-": None,
     "share/millrace/millrace-spark.jar": "millrace",
     "share/doc/millrace/licenses/LICENSE": None,
+    "share/doc/millrace/CHANGELOG.md": None,
 }
 _CONTROLS = {
     "millrace": {
@@ -80,6 +81,8 @@ _FILES = {
     "millrace-agent.service": ("millrace", "lib/systemd/system/millrace-agent.service"),
     "millrace-agent.default": ("millrace", "etc/default/millrace-agent"),
     "millrace.lintian-overrides": ("millrace", "usr/share/lintian/overrides/millrace"),
+    "millrace-dashboard.lintian-overrides": (
+        "millrace-dashboard", "usr/share/lintian/overrides/millrace-dashboard"),
     "libmillrace-dev.lintian-overrides": ("libmillrace-dev", "usr/share/lintian/overrides/libmillrace-dev"),
     "millrace.postinst": ("millrace", "DEBIAN/postinst"),
     "millrace.prerm": ("millrace", "DEBIAN/prerm"),
@@ -193,8 +196,8 @@ def _finish(folder, time_s):
     scripts = {"postinst", "postrm", "prerm"}
     for path in [folder, *folder.rglob("*")]:
         if not path.is_symlink():
-            runs = path.is_dir() or path.parent.name == "bin" or (path.parent == control and path.name in scripts)
-            path.chmod(0o755 if runs else 0o644)
+            runs = path.is_dir() or (path.stat().st_mode & 0o100 and ".so" not in path.suffixes)
+            path.chmod(0o755 if runs or (path.parent == control and path.name in scripts) else 0o644)
         os.utime(path, (time_s, time_s), follow_symlinks=False)
 
 

@@ -150,7 +150,8 @@ def install(path, quiet=False):
     for program in PROGRAMS:
         prefix.copy(program, "bin/" + os.path.basename(program), 0o755)
     for example in EXAMPLES:
-        prefix.copy(example, "lib/millrace/examples/" + os.path.basename(example), 0o755)
+        mode = 0o644 if example.endswith(".csv") else 0o755
+        prefix.copy(example, "lib/millrace/examples/" + os.path.basename(example), mode)
     prefix.link("lib/millrace/examples/millrace-agent", "../../../bin/millrace-agent")  # where digits looks for it
     for shared in SHARED:
         prefix.copy(shared, "share/millrace/" + os.path.basename(shared))

@@ -6,6 +6,7 @@ ROOT is an archive of a root folder, or a text that says why there is none; the 
 """
 
 import os
+import re
 import sys
 import unittest
 
@@ -50,6 +51,13 @@ class CompleteTest(unittest.TestCase):
         typed = [(way.section, way.script) for way in page.WAYS] + [("An agent as a service", 0)]  # debs_test.py
         there = [(title, number) for title, scripts in page.sections().items() for number in range(len(scripts))]
         self.assertEqual(sorted(set(typed)), sorted(there))
+
+    def test_the_readme_begins_with_the_archive(self):
+        with open(os.path.join(os.path.dirname(page.PAGE), "../README.md"), encoding="utf-8") as file:
+            first = file.read().split("```\n")[1]
+        typed = [command.partition("  #")[0].strip() for line in re.findall(r"(?m)^\$ (.*)$", first)
+                 for command in line.split("&&")]  # fmt: skip
+        self.assertEqual(typed, [line for line in page.sections()["Archive"][0].splitlines() if "--version" not in line])
 
     def test_the_files_that_the_page_names_are_those_that_are_built(self):
         scripts = "".join(script for scripts in page.sections().values() for script in scripts)
