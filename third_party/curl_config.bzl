@@ -1,5 +1,7 @@
-"""What libcurl is built with: HTTP and TLS, and the Linux that Debian 12 has. Its configure would find out the same, but
-for the protocols and the ways to log in that the resolvers do not use."""
+"""What libcurl is built with: HTTP and TLS, and the Linux that Debian 12 has.
+
+Its configure would find out the same, but for the protocols and the ways to log in that the resolvers do not use.
+"""
 
 _OFF = [
     "ALTSVC",

@@ -262,7 +262,7 @@ def _source_distributions():
         build_file = Label("//third_party:libzmq.BUILD"),
     )
 
-    # Debian's libcurl.a brings Kerberos, LDAP, SSH and RTMP, some of which have no archives: no static program links it.
+    # Debian's libcurl.a needs Kerberos, LDAP, SSH and RTMP, some of which have no archives: no static program links it.
     maybe(
         debian_source,
         name = "millrace_curl",

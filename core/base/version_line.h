@@ -15,8 +15,8 @@
 
 namespace millrace {
 
-// "millrace 0.2.0 (commit 5df9ab14, optimised, x86_64; coordinator protocol 2)": the commit is known
-// to builds with --stamp alone, and no other is linked again for a new one. `protocols` may be empty.
+// "millrace 0.2.0 (commit 5df9ab14, optimised, x86_64; coordinator protocol 2)": only builds with
+// --stamp know the commit, and no other is linked again for a new one. `protocols` may be empty.
 [[nodiscard]] std::string VersionLine(absl::string_view program, absl::string_view protocols);
 
 }  // namespace millrace

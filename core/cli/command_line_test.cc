@@ -99,7 +99,9 @@ class HelpTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(HelpTest, NamesEveryOptionThatIsParsedAndNoOther) {
   const absl::string_view text = HelpText(GetParam());
   std::vector<std::string> options;
-  if (!GetParam().empty() && GetParam() != "help" && GetParam() != "kv") options = OptionNames(GetParam());
+  if (!GetParam().empty() && GetParam() != "help" && GetParam() != "kv") {
+    options = OptionNames(GetParam());
+  }
   for (const std::string& option : options) {
     if (option != "--help") {
       EXPECT_THAT(std::string(text), HasSubstr(option));

@@ -99,7 +99,8 @@ MILLRACE_API void millrace_error_clear(millrace_error* error);
 MILLRACE_API int32_t millrace_error_set(millrace_error* error, int32_t code, const char* message);
 // "NOT_FOUND"; "UNKNOWN" for what is no code. Lives as long as the library.
 MILLRACE_API const char* millrace_code_name(int32_t code);
-// The version of this header, and as text that of the library: "0.2.0". Lives as long as the library.
+// The version of this header, and as text that of the library: "0.2.0". Lives as long as the
+// library.
 #define MILLRACE_VERSION_MAJOR 0
 #define MILLRACE_VERSION_MINOR 2
 #define MILLRACE_VERSION_PATCH 0

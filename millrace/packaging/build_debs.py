@@ -158,7 +158,8 @@ def _needed(folder, package):
         with open(f"{place}/debian/control", "w", encoding="ascii") as file:
             file.write(f"Source: millrace\n\nPackage: {package}\nArchitecture: {_ARCHITECTURE}\n")
         told = subprocess.run(
-            ["dpkg-shlibdeps", "-O", "--warnings=0", "--ignore-missing-info", f"-l{folder}/usr/lib", f"-x{package}", *dynamic],
+            ["dpkg-shlibdeps", "-O", "--warnings=0", "--ignore-missing-info", f"-l{folder}/usr/lib", f"-x{package}",
+             *dynamic],
             cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
     if told.returncode:
         sys.exit(f"build_debs: dpkg-shlibdeps says of {package}: {told.stderr}")
@@ -232,7 +233,8 @@ def main():
             (folder / "DEBIAN/control").write_text(_control(folder, package, version), encoding="utf-8")
             _finish(folder, time_s)
             subprocess.run(
-                ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(folder), str(out)],
+                ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(folder),
+                 str(out)],
                 env={**os.environ, "SOURCE_DATE_EPOCH": str(time_s)}, stdout=subprocess.DEVNULL, check=True)  # fmt: skip
     return 0
 

@@ -1,7 +1,7 @@
 """Builds a wheel of Python files alone: build_pure_wheel.py OUT --license FILE --readme FILE --package FILE...
 
-OUT's name says what it is: millrace_tensorflowonspark-VERSION-py3-none-any.whl. It needs the wheel `millrace` of the same
-version. Equal inputs make equal wheels.
+OUT's name says what it is: millrace_tensorflowonspark-VERSION-py3-none-any.whl. It needs the wheel `millrace` of the
+same version. Equal inputs make equal wheels.
 """
 
 import argparse

@@ -263,10 +263,14 @@ class ContentTest(unittest.TestCase):
         with open(os.path.join(licenses, "NOTICE"), encoding="utf-8") as file:
             notice = file.read()
         own, _, debian = notice.partition("In millrace.libs/:")
-        for work in ("libzmq", "JeroMQ", "libcurl", "simdjson", "nanoarrow", "flatcc", "jnacl", "Dear ImGui", "ImPlot", "Font Awesome"):
+        for work in (
+            "libzmq", "JeroMQ", "libcurl", "simdjson", "ISA-L", "nanoarrow", "flatcc", "jnacl", "Dear ImGui", "ImPlot",
+            "Font Awesome",
+        ):  # fmt: skip
             self.assertRegex(own, rf"(?m)^{work}\b")
         # The texts that it names, those of each package, and what these refer to.
-        named = set(re.findall(r"[ (]((?:common-licenses|curl|debian|flatcc|imgui|implot|jeromq|libzmq)/[\w.-]+\w)", own))
+        folders = "common-licenses|curl|debian|flatcc|imgui|implot|isa-l|jeromq|libzmq"
+        named = set(re.findall(rf"[ (]((?:{folders})/[\w.-]+\w)", own))
         packages = re.findall(r"^    (\S+) \S+$", debian, re.MULTILINE)
         for package in ("libssl3", "libgrpc29", "libprotobuf32", "libc6-dev", "libgrpc++-dev", "libc-ares-dev"):
             self.assertIn(package, packages)

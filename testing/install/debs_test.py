@@ -124,7 +124,8 @@ class InstalledTest(unittest.TestCase):
         after = self.root.files()
         left = {path for path in set(before) ^ set(after) if not _OF_DPKG.match(path)}
         self.assertEqual(left - {"/etc/systemd/system/multi-user.target.wants"}, set())
-        changed = {path for path in set(before) & set(after) if before[path] != after[path] and not _OF_DPKG.match(path)}
+        kept = set(before) & set(after)
+        changed = {path for path in kept if before[path] != after[path] and not _OF_DPKG.match(path)}
         self.assertEqual(changed, set())
 
     def test_a_removal_keeps_the_secret_and_an_installation_finds_it(self):

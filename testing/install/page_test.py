@@ -57,7 +57,8 @@ class CompleteTest(unittest.TestCase):
             first = file.read().split("```\n")[1]
         typed = [command.partition("  #")[0].strip() for line in re.findall(r"(?m)^\$ (.*)$", first)
                  for command in line.split("&&")]  # fmt: skip
-        self.assertEqual(typed, [line for line in page.sections()["Archive"][0].splitlines() if "--version" not in line])
+        script = page.sections()["Archive"][0].splitlines()
+        self.assertEqual(typed, [line for line in script if "--version" not in line])
 
     def test_the_files_that_the_page_names_are_those_that_are_built(self):
         scripts = "".join(script for scripts in page.sections().values() for script in scripts)

@@ -1,4 +1,4 @@
-"""Millrace's version stands in version.bzl, from which all that is built has it. These files must hold it themselves."""
+"""Millrace's version stands in version.bzl, from which all that is built has it. Some files must hold it themselves."""
 
 import os
 import re

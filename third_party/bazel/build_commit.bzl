@@ -9,13 +9,14 @@
         }),
     )
 
-It defines `millrace::kBuildCommit`: what //.ci/workspace_status says, and nothing in other builds, which then know of no
+It defines `millrace::kBuildCommit`: what .ci/workspace_status says, and nothing in other builds, which then know of no
 commit and stay as they are when there is a new one.
 """
 
 _COMMAND = """\
 commit="$(sed -n 's/^STABLE_MILLRACE_COMMIT //p' "$2")"
-printf 'namespace millrace {\\nextern const char kBuildCommit[];\\nconst char kBuildCommit[] = "%s";\\n}\\n' "$commit" >"$1"
+printf 'namespace millrace { extern const char kBuildCommit[]; }\\n' >"$1"
+printf 'const char millrace::kBuildCommit[] = "%s";\\n' "$commit" >>"$1"
 """
 
 def _build_commit_impl(ctx):

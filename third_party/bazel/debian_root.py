@@ -34,8 +34,9 @@ def _make(suite, packages, folder):
     command = [debootstrap, "--variant=minbase", f"--keyring={debian_python.KEYRING}"]
     command += [f"--include={','.join(packages)}"] if packages else []
     # A program that packages start in the root must end with it, and see no home.
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive",
-                   "LC_ALL": "C.UTF-8", **{name: value for name, value in os.environ.items() if name.endswith("_proxy")}}
+    environment = {name: value for name, value in os.environ.items() if name.endswith("_proxy")}
+    environment |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
+                    "DEBIAN_FRONTEND": "noninteractive"}  # fmt: skip
     with open(folder / "log", "w", encoding="utf-8") as log:
         ended = subprocess.run([*command, suite, str(root), debian_python.server()], stdin=subprocess.DEVNULL,
                                stdout=log, stderr=subprocess.STDOUT, env=environment, check=False)  # fmt: skip

@@ -104,7 +104,7 @@ std::string BashCompletion(const std::vector<CommandWords>& commands) {
   }
   absl::StrAppend(&script,
                   "    *) return 1 ;;\n  esac\n}\n\n"
-                  "# Sets `words` to what may follow a command. Fails if there is no such command.\n"
+                  "# Sets `words` to what may follow a command. Fails if there is no such one.\n"
                   "_millrace_words() {\n  case \"$1\" in\n");
   for (const CommandWords& command : commands) {
     absl::StrAppend(&script, "    \"", command.command, "\") words=\"", Words(command), "\" ;;\n");

@@ -117,7 +117,7 @@ class CompletionTest(unittest.TestCase):
             self.said = ""
             os.write(terminal, text.encode())
 
-        type_in(f"fpath=({self.folder} $fpath); autoload -Uz compinit && compinit -u -D && unsetopt zle_bracketed_paste; "
+        type_in(f"fpath=({self.folder} $fpath); autoload -Uz compinit && compinit -u -D; unset zle_bracketed_paste; "
                 "PROMPT='rea''dy> '\n")
         wait_for(r"(?<!')ready> ")
         for line, word in {

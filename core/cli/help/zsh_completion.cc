@@ -86,7 +86,8 @@ std::string Function(const CommandWords& command) {
   }
   absl::StrAppend(&text, positional, "\n");
   if (!command.words.empty()) {
-    absl::StrAppend(&text, "  case \"$state\" in\n    word) _describe -t commands word words_of ;;\n",
+    absl::StrAppend(&text, "  case \"$state\" in\n",
+                    "    word) _describe -t commands word words_of ;;\n",
                     "    rest)\n      local next=", name, "_${line[1]//-/_}\n",
                     "      (( $+functions[$next] )) && $next\n      ;;\n  esac\n");
   }
