@@ -235,7 +235,7 @@ def main():
             subprocess.run(
                 ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(folder),
                  str(out)],
-                env={**os.environ, "SOURCE_DATE_EPOCH": str(time_s)}, stdout=subprocess.DEVNULL, check=True)  # fmt: skip
+                env=dict(os.environ, SOURCE_DATE_EPOCH=str(time_s)), stdout=subprocess.DEVNULL, check=True)  # fmt: skip
     return 0
 
 

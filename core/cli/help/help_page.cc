@@ -74,8 +74,9 @@ std::vector<HelpOption> OptionsOfHelp(absl::string_view help) {
   for (const absl::string_view line : absl::StrSplit(help, '\n')) {
     const size_t indent = IndentOf(line);
     const Columns columns = ColumnsOf(line);
+    const bool example = absl::StrContains(columns.left, "'");
     const bool begins = indent >= 2 && indent < kDescriptionIndent &&
-                        absl::StartsWith(columns.left, "-") && !absl::StrContains(columns.left, "'");
+                        absl::StartsWith(columns.left, "-") && !example;
     if (!begins && !found.empty() && indent >= kDescriptionIndent) {
       absl::StrAppend(&description, description.empty() ? "" : " ",
                       absl::StripAsciiWhitespace(line));
