@@ -14,7 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.realpath(os.path.join(
     os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace", "README.md")))
 PAGES = ("README.md", "docs/benchmarks.md", "docs/dashboard.md", "docs/development.md",
-         "docs/hosts.md", "docs/spark.md")
+         "docs/hosts.md", "docs/install.md", "docs/spark.md")
 # Stands for each of a kind.
 EXAMPLES = {"//testing/bench:NAME": "//testing/bench:feed"}
 # Bazel's own options, beside --config.
