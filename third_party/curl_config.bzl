@@ -14,6 +14,7 @@ _OFF = [
     "FTP",
     "GETOPTIONS",
     "GOPHER",
+    "HEADERS_API",
     "HSTS",
     "IMAP",
     "IPFS",

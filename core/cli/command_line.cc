@@ -348,7 +348,8 @@ std::string Parser::Command() const {
 absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
   if (args.empty()) return CommandLine{.command = "help"};
   if (args[0] == "help") {
-    MILLRACE_RETURN_IF_ERROR(CheckCommand({args.begin() + 1, args.end()}));
+    const bool of_itself = args.size() == 2 && args[1] == "help";
+    if (!of_itself) MILLRACE_RETURN_IF_ERROR(CheckCommand({args.begin() + 1, args.end()}));
     line_.command = "help";
     line_.topic = absl::StrJoin(args.begin() + 1, args.end(), " ");
     return line_;

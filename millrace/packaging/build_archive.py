@@ -1,6 +1,7 @@
 """Builds the archive for any Linux on x86-64: build_archive.py OUT --roots FOLDER... --changelog FILE ...
 
-It holds what install.py lays out from the files below the roots, the wheel, the licences and this project's pages.
+It holds what install.py lays out from the files below the roots, the digits example, the wheel, the licences and this
+project's pages.
 Programs and shared libraries are stripped. Equal inputs make equal bytes: entries are sorted, belong to root, and are
 of the day of the version in the changelog.
 """
@@ -20,6 +21,8 @@ import tempfile
 import install
 import licenses
 
+_EXAMPLE = ("examples/digits/installed/digits", "examples/digits/installed/digits_node", "examples/digits/digits.csv")
+
 
 def is_elf(path):
     with open(path, "rb") as file:
@@ -30,6 +33,15 @@ def day_of(changelog):
     """(version, seconds since 1970) of the newest version in the changelog."""
     version, day = re.search(r"(?m)^## \[([0-9.]+)\] - (\S+)$", changelog.read_text(encoding="utf-8")).groups()
     return version, calendar.timegm(datetime.date.fromisoformat(day).timetuple())
+
+
+def _add_example(folder):
+    folder.mkdir(parents=True)
+    for path in _EXAMPLE:
+        target = folder / pathlib.Path(path).name
+        shutil.copyfile(install.source(path), target)
+        target.chmod(0o755)
+    (folder / "millrace-agent").symlink_to("../../../bin/millrace-agent")  # where digits looks for it
 
 
 def _strip(folder):
@@ -78,7 +90,8 @@ def main():
         sys.exit(f"build_archive: {name}, the changelog ({version}) and version.bzl ({install.version()}) differ")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / name
-        install.install(str(folder), quiet=True)
+        install.install(str(folder))
+        _add_example(folder / "lib/millrace/examples")
         _strip(folder)
         shutil.copy(arguments.wheel, folder / "share/millrace")
         documentation = folder / "share/doc/millrace"

@@ -6,7 +6,6 @@
     lib/                libmillrace-node.a and .so, libmillrace-cluster.so, and for C libmillrace.a and .so,
                         libmillrace_cluster.so, for CMake and for pkg-config
     bin/                millrace, millrace-agent, millrace-dashboard, and the agent's GPU helper
-    lib/millrace/examples/    digits, which trains on a cluster of its own, and its node program
     share/millrace/     millrace-spark.jar
     share/              manual pages, and completions for bash, fish and zsh, where these look for them
 
@@ -28,7 +27,6 @@ C_LIBRARIES = ("libmillrace.so", "libmillrace_cluster.so")
 ARCHIVES = ("libmillrace-node.a", "libmillrace.a")
 PKG_CONFIG = ("millrace-node", "millrace-node-shared", "millrace-cluster", "millrace-c-node", "millrace-c-node-shared",
               "millrace-c-cluster")
-EXAMPLES = ("examples/digits/installed/digits", "examples/digits/installed/digits_node", "examples/digits/digits.csv")
 SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/millrace",
@@ -141,7 +139,7 @@ def archives_need():
     return ",".join(["-Wl,--push-state,--as-needed,--start-group"] + libraries + ["--end-group,--pop-state"])
 
 
-def install(path, quiet=False):
+def install(path):
     prefix = Prefix(path)
     prefix.remove("include/millrace")  # headers of another version are none of this one's
     for header in public_headers():
@@ -149,18 +147,13 @@ def install(path, quiet=False):
     install_libraries(prefix)
     for program in PROGRAMS:
         prefix.copy(program, "bin/" + os.path.basename(program), 0o755)
-    for example in EXAMPLES:
-        mode = 0o644 if example.endswith(".csv") else 0o755
-        prefix.copy(example, "lib/millrace/examples/" + os.path.basename(example), mode)
-    prefix.link("lib/millrace/examples/millrace-agent", "../../../bin/millrace-agent")  # where digits looks for it
     for shared in SHARED:
         prefix.copy(shared, "share/millrace/" + os.path.basename(shared))
     prefix.copy_folder("millrace/packaging/man", "share/man/man1")
     for shell, place in COMPLETIONS.items():
         prefix.write(place, subprocess.run([prefix.path("bin/millrace"), "completion", shell], stdout=subprocess.PIPE,
                                            encoding="utf-8", check=True).stdout)
-    if not quiet:
-        print(f"installed Millrace {version()}: {prefix.files} files below {path}")
+    return prefix.files
 
 
 def main():
@@ -168,7 +161,8 @@ def main():
     parser.add_argument("--prefix", required=True, help="the folder to install into, such as /opt/millrace")
     prefix = parser.parse_args().prefix
     # `bazel run` starts programs elsewhere.
-    install(os.path.abspath(os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), prefix)))
+    path = os.path.abspath(os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), prefix))
+    print(f"installed Millrace {version()}: {install(path)} files below {path}")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,10 @@ class _Page:
             self._close()
 
     def roff(self):
-        return "\n".join(self._lines) + "\n"
+        """Without paragraphs that begin where a heading begins one."""
+        lines = [line for above, line in zip(["", *self._lines], self._lines)
+                 if line != ".PP" or not above.startswith(".SS")]  # fmt: skip
+        return "\n".join(lines) + "\n"
 
     def _close(self):
         if self._open == "example":

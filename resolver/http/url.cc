@@ -23,7 +23,8 @@ absl::StatusOr<ParsedUrl> ParseUrl(const std::string& url) {
   CURLU* const handle = curl_url();
   const auto free_handle = absl::MakeCleanup([handle] { curl_url_cleanup(handle); });
   if (handle == nullptr) return absl::ResourceExhaustedError("no memory for a URL");
-  if (HasLineEnd(url) || curl_url_set(handle, CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) {
+  if (HasLineEnd(url) ||
+      curl_url_set(handle, CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
     return invalid("is no URL: write https://host:port/path");
   }
   const auto part = [handle](CURLUPart what, unsigned flags = 0) {

@@ -12,9 +12,7 @@ namespace millrace::cli {
 namespace {
 
 // What every command takes, and no text of one command says.
-HelpOption OptionOfAll() {
-  return {"--help", "-h", "", "what this command does, with examples"};
-}
+HelpOption OptionOfAll() { return {"--help", "-h", "", "what this command does, with examples"}; }
 
 // Of "kv get": "kv", and "get".
 std::string ParentOf(const std::string& command) {
@@ -68,8 +66,7 @@ std::vector<CommandWords> CommandsToComplete(OptionsParsed options_parsed) {
   std::vector<CommandWords> commands;
   for (const std::string& topic : HelpTopics()) {
     const bool parsed = topic != "help";  // help is none of the parser's
-    commands.push_back(
-        WordsOf(topic, parsed ? options_parsed(topic) : std::vector<std::string>()));
+    commands.push_back(WordsOf(topic, parsed ? options_parsed(topic) : std::vector<std::string>()));
   }
   return commands;
 }

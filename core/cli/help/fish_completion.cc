@@ -11,7 +11,8 @@
 namespace millrace::cli {
 namespace {
 
-constexpr char kBegin[] = R"(# fish completion of millrace; `millrace completion fish` prints it.
+constexpr char kBegin[] =
+    R"fish(# fish completion of millrace; `millrace completion fish` prints it.
 
 # Whether the words so far begin with a command: its options and arguments follow.
 function __millrace_is
@@ -31,7 +32,7 @@ end
 complete -c millrace -f
 complete -c millrace -n "__millrace_is run" -F
 complete -c millrace -n "contains -- -- (commandline -opc)" -F
-)";
+)fish";
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'");

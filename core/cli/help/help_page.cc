@@ -54,9 +54,9 @@ void Add(std::vector<HelpOption> found, absl::string_view description,
          std::vector<HelpOption>* options) {
   for (HelpOption& option : found) {
     option.description = std::string(description);
-    const auto known =
-        std::find_if(options->begin(), options->end(),
-                     [&](const HelpOption& other) { return other.name == option.name; });
+    const auto known = std::find_if(options->begin(), options->end(), [&](const HelpOption& other) {
+      return other.name == option.name;
+    });
     if (known == options->end()) {
       options->push_back(std::move(option));
     } else if (known->description.empty()) {

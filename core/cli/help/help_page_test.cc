@@ -39,13 +39,13 @@ auto Is(const std::string& name, const std::string& short_name, const std::strin
 }
 
 TEST(HelpPageTest, HasEachOptionOnceWithItsArgumentAndItsDescription) {
-  EXPECT_THAT(OptionsOfHelp(kHelp),
-              ElementsAre(Is("--far", "", "", "further"), Is("--slowly", "", "", ""),
-                          Is("--steps", "-n", "N", "how many (1), at most 9"),
-                          Is("--output", "", "prefixed|raw", "what is shown"),
-                          Is("--map", "", "FILE", "of the map"),
-                          Is("--scale", "", "S", "of the map"),
-                          Is("--colours", "", "", "of the map")));
+  EXPECT_THAT(
+      OptionsOfHelp(kHelp),
+      ElementsAre(Is("--far", "", "", "further"), Is("--slowly", "", "", ""),
+                  Is("--steps", "-n", "N", "how many (1), at most 9"),
+                  Is("--output", "", "prefixed|raw", "what is shown"),
+                  Is("--map", "", "FILE", "of the map"), Is("--scale", "", "S", "of the map"),
+                  Is("--colours", "", "", "of the map")));
 }
 
 TEST(HelpPageTest, SaysWhatAWordIs) {

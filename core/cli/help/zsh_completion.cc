@@ -27,14 +27,12 @@ std::string FunctionOf(const std::string& command) {
 }
 
 // Within '...'.
-std::string Quoted(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"'", "'\\''"}});
-}
+std::string Quoted(absl::string_view text) { return absl::StrReplaceAll(text, {{"'", "'\\''"}}); }
 
 // In [...] of a specification of _arguments, or before its ':'.
 std::string Escaped(absl::string_view text) {
-  return Quoted(absl::StrReplaceAll(
-      text, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}}));
+  return Quoted(
+      absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}}));
 }
 
 std::string Action(const HelpOption& option) {
