@@ -1,6 +1,5 @@
 """The archive's programs where there is no library at all, and what is in the archive."""
 
-import json
 import os
 import re
 import shutil
@@ -106,7 +105,6 @@ class ArchiveTest(unittest.TestCase):
         for command in _output(millrace, "completion", "commands").splitlines():
             if not command.startswith("kv "):  # which are on one page
                 self.assertIn(f"millrace-{command.replace(' ', '-')}.1", pages)
-        json.loads(_output(os.path.join(self.top, "bin/millrace"), "clusters", "--json"))
 
 
 if __name__ == "__main__":
