@@ -120,13 +120,13 @@ def _unpack(archive, folder):
     shutil.rmtree(folder / "archive")
 
 
-def _debian_changelog(text, package):
+def _debian_changelog(text):
     """The changelog of the packaging, in Debian's form."""
     entries = []
     for number, day, body in re.findall(r"(?ms)^## \[([0-9.]+)\] - (\S+)\n(.*?)(?=^## |^\[|\Z)", text):
         stamp = time.strptime(day, "%Y-%m-%d")
         date = time.strftime("%a, %d %b %Y 00:00:00 +0000", stamp)
-        lines = [f"  * Version {number}: /usr/share/doc/{package}/changelog.gz says what changed."]
+        lines = [f"  * Version {number}: changelog.gz beside this file says what changed."]
         entries.append(f"millrace ({number}-{_REVISION}) unstable; urgency=medium\n\n" + "\n".join(lines)
                        + f"\n\n -- {_MAINTAINER}  {date}\n")  # fmt: skip
     return "\n".join(entries)
@@ -139,7 +139,7 @@ def _document(folder, package, files, changelog):
     (documentation / "copyright").write_text(copyright, encoding="utf-8")
     text = changelog.read_text(encoding="utf-8")
     (documentation / "changelog").write_text(text, encoding="utf-8")
-    (documentation / "changelog.Debian").write_text(_debian_changelog(text, package), encoding="utf-8")
+    (documentation / "changelog.Debian").write_text(_debian_changelog(text), encoding="utf-8")
     for path in (documentation / "changelog", documentation / "changelog.Debian",
                  *sorted((folder / "usr/share/man").rglob("*.1"))):  # fmt: skip
         _compress(path)
