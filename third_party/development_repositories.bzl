@@ -166,6 +166,7 @@ def _debian_roots():
 def _go_programs():
     system_go(name = "system_go")
     version = "k8s.io/component-base/version"
+    helm = "helm.sh/helm/v3"
     go_programs(
         name = "kube_apiserver_programs",
         module = "//testing/kube_apiserver:go.mod",
@@ -177,6 +178,21 @@ def _go_programs():
         packages = ["./cmd/etcd", "./cmd/kube-apiserver"],
         # Without these the server reports version 0.0.0.
         ldflags = "-s -w -X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
+    )
+
+    go_programs(
+        name = "kube_tools_programs",
+        module = "//testing/kube_tools:go.mod",
+        srcs = [
+            "//testing/kube_tools:cmd/kubectl/main.go",
+            "//testing/kube_tools:go.sum",
+        ],
+        packages = ["helm.sh/helm/v3/cmd/helm", "./cmd/kubectl"],
+        # Without these Helm takes charts for ones of Kubernetes 1.20.
+        ldflags = "-s -w -X {0}/internal/version.version=v3.18.6 ".format(helm) +
+                  "-X {0}/pkg/lint/rules.k8sVersionMajor=1 -X {0}/pkg/lint/rules.k8sVersionMinor=33 ".format(helm) +
+                  "-X {0}/pkg/chartutil.k8sVersionMajor=1 -X {0}/pkg/chartutil.k8sVersionMinor=33 ".format(helm) +
+                  "-X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
     )
 
 def _spark_distributions():

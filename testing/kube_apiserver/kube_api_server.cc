@@ -206,9 +206,8 @@ absl::Status KubeApiServer::StartApiServer() {
       "--token-auth-file=" + File("tokens.csv"),
       "--authorization-mode=RBAC",
       "--anonymous-auth=false",
-      // No controller makes the default account of a namespace.
-      "--disable-admission-plugins=ServiceAccount",
   };
+  if (!options_.service_accounts) argv.push_back("--disable-admission-plugins=ServiceAccount");
   argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
   MILLRACE_ASSIGN_OR_RETURN(api_server_, Launch(argv, "kube-apiserver.log"));
   return WaitUntilReady(api_server_, url() + "/readyz");

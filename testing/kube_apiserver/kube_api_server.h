@@ -48,6 +48,9 @@ class KubeApiServer {
  public:
   struct Options {
     std::vector<std::string> flags;  // more, for kube-apiserver
+    // Gives pods the token of their account, which must exist: no controller makes a namespace's
+    // account "default".
+    bool service_accounts = false;
   };
 
   // Why it cannot be started on this machine; nullopt if it can.
