@@ -85,6 +85,8 @@ ALLOWED = {
 _FREE = ("third_party",)
 # Its headers are implemented by everyone; what lies below it is not meant.
 _PUBLIC_HEADERS = "millrace"
+# Which packages carry along.
+_LICENCE = "//:LICENSE"
 # Names everything, as the root with its public aliases does.
 _UNCHECKED = ("testing", "docs", "millrace/packaging")
 
@@ -124,7 +126,9 @@ def _direction(graph):
     for rule, dependency in graph.edges():
         package = package_of(rule.label)
         target = package_of(dependency)
-        if target is None or package == "" or any(is_below(package, free) for free in _UNCHECKED):
+        if target is None or package == "" or dependency == _LICENCE:
+            continue
+        if any(is_below(package, free) for free in _UNCHECKED):
             continue
         folder = _folder_of(package)
         floor = _folder_of(target) if target else _ROOT
