@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from millrace import Cluster, InputMode, NodeProgram
+from millrace import Cluster, FailureOptions, InputMode, NodeProgram, RestartPolicy
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -29,6 +29,7 @@ def main():
     parser.add_argument("data", help="digits.csv")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--max-restarts", type=int, default=0, help="of a node that fails, the ps excepted")
     arguments = parser.parse_args()
 
     spark = SparkSession.builder.appName("digits").getOrCreate()
@@ -39,8 +40,13 @@ def main():
     held_out = rows.where(F.col("id") % 5 == 0)
 
     program = NodeProgram.file(arguments.node, "--strategy=ps", "--data=" + os.path.abspath(arguments.data))
+    # The parameter server's memory is the model.
+    failure = FailureOptions(
+        restart=RestartPolicy(max_restarts=arguments.max_restarts),
+        restart_by_job={"ps": RestartPolicy(max_restarts=0)},
+    )
     with Cluster.run(
-        spark, program, 4, num_ps=1, master_node="chief", eval_node=True, input_mode=InputMode.FEED
+        spark, program, 4, num_ps=1, master_node="chief", eval_node=True, input_mode=InputMode.FEED, failure=failure
     ) as cluster:
         print("running: " + ", ".join(f"{node.job_name}:{node.task_index}" for node in cluster.cluster_info))
         result = cluster.train(train, num_epochs=arguments.epochs, end_of_feed=True)
