@@ -66,8 +66,8 @@ def add_folder(archive, folder, name, time):
             archive.addfile(entry)
 
 
-def _pack(folder, name, time, out):
-    with open(out, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=time) as packed:
+def _pack(folder, name, time, level, out):
+    with open(out, "wb") as file, gzip.GzipFile("", "wb", level, file, mtime=time) as packed:
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
             add_folder(archive, folder, name, time)
 
@@ -81,6 +81,7 @@ def main():
     parser.add_argument("--notice", required=True, type=pathlib.Path)
     parser.add_argument("--texts", nargs="+", required=True, metavar="SOURCE=PLACE", help="licences")
     parser.add_argument("--linked", nargs="+", required=True, metavar="PACKAGE", help="of Debian, in the programs")
+    parser.add_argument("--level", type=int, default=9, help="how hard to compress: 1 is quick")
     parser.add_argument("--pages", nargs="+", required=True, type=pathlib.Path, help="of the documentation")
     arguments = parser.parse_args()
     version, time = day_of(arguments.changelog)
@@ -106,7 +107,7 @@ def main():
         for path in folder.rglob("*"):
             if path.is_file() and not path.is_symlink() and not is_elf(path):
                 path.chmod(0o644)
-        _pack(folder, name, time, arguments.out)
+        _pack(folder, name, time, arguments.level, arguments.out)
     return 0
 
 

@@ -207,6 +207,7 @@ def main():
     parser.add_argument("out", nargs="+", type=pathlib.Path)
     parser.add_argument("--archive", required=True, type=pathlib.Path)
     parser.add_argument("--debian", nargs="+", required=True, type=pathlib.Path)
+    parser.add_argument("--level", type=int, default=6, help="how hard to compress: 0 is quick")
     parser.add_argument("--changelog", required=True, type=pathlib.Path)
     arguments = parser.parse_args()
     version, time_s = build_archive.day_of(arguments.changelog)
@@ -233,7 +234,7 @@ def main():
             (folder / "DEBIAN/control").write_text(_control(folder, package, version), encoding="utf-8")
             _finish(folder, time_s)
             subprocess.run(
-                ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(folder),
+                ["dpkg-deb", "--root-owner-group", "-Zxz", f"-z{arguments.level}", "--threads-max=1", "--build", str(folder),
                  str(out)],
                 env=dict(os.environ, SOURCE_DATE_EPOCH=str(time_s)), stdout=subprocess.DEVNULL, check=True)  # fmt: skip
     return 0

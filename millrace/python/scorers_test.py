@@ -47,7 +47,8 @@ class OnnxTest(unittest.TestCase):
     def test_rows_are_brought_into_shape(self):
         images = _matrix(6, self.width)
         shaped = images.reshape(6, 2, -1)
-        np.testing.assert_array_equal(self.scorer({"image": shaped})["scores"], self.scorer({"image": images})["scores"])
+        scores = self.scorer({"image": shaped})["scores"]
+        np.testing.assert_array_equal(scores, self.scorer({"image": images})["scores"])
 
     def test_rows_of_another_size(self):
         with self.assertRaisesRegex(InvalidArgumentError, f"'image' takes {self.width} for each row, and a row has 5"):

@@ -398,8 +398,8 @@ class CompatTest(unittest.TestCase):
             members = {name: unittest.mock.Mock() for name in ("export", "save")}
             base = type("Model", (), {"__module__": f"{package}.src.models", **members})
             model = type("OfAProgram", (base,), {"__module__": "__main__"})()
-            library = types.SimpleNamespace(__version__=version)
-            with self.subTest(package=package, version=version), unittest.mock.patch.dict(sys.modules, {package: library}):
+            libraries = {package: types.SimpleNamespace(__version__=version)}
+            with self.subTest(package=package, version=version), unittest.mock.patch.dict(sys.modules, libraries):
                 compat.export_saved_model(model, "place", is_chief=True)
                 compat.export_saved_model(model, "place")
                 called, other = (model.save, model.export) if of_keras_2 else (model.export, model.save)

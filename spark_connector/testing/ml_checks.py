@@ -53,7 +53,8 @@ def _points(spark):
         (col("id") % 10).cast("double").alias("x"), ((col("id") * 7) % 11).cast("float").alias("y"), "id"
     )
     table = table.withColumn("x", when(col("id") % 7 != 0, col("x")))
-    return table.withColumn("label", (when(col("x").isNull(), lit(50)).otherwise(col("x") * 3) + col("y")).cast("float"))
+    learnt = when(col("x").isNull(), lit(50)).otherwise(col("x") * 3) + col("y")
+    return table.withColumn("label", learnt.cast("float"))
 
 
 def _matrix(rows):
@@ -208,9 +209,8 @@ def a_fit_that_fails_says_why(spark, model, folder):
     text = expect_error(MillraceError, "no such thing as learning", lambda: _estimator(folder, _fails).fit(table))
     expect("chief:0" in text, text)
     expect(time.monotonic() - begun < 60, "at once")
-    expect_error(
-        FailedPreconditionError, "a program leaves one, the model", lambda: _estimator(folder, _leaves_nothing).fit(table)
-    )
+    lazy = _estimator(folder, _leaves_nothing)
+    expect_error(FailedPreconditionError, "a program leaves one, the model", lambda: lazy.fit(table))
     unset = MillraceEstimator(_learn)
     expect_error(InvalidArgumentError, "modelFolder is not set", lambda: unset.fit(table))
     expect(_error(_estimator(folder).fit(table).transform(table)) < 1, "the next one")

@@ -100,7 +100,7 @@ def _programs(data, folder):
         )
         yield (
             f"{kind}/mnist_pipeline.py",
-            [*sizes, *scoring, "--mode", "inference", "--format", "tfr", "--images_labels", test / "tfr", "--export_dir"],
+            [*sizes, *scoring, "--mode=inference", "--format=tfr", "--images_labels", test / "tfr", "--export_dir"],
             _predicted_rows,
         )
     yield (

@@ -11,7 +11,7 @@
     model = estimator.fit(df)                     # a MillraceModel of the file that the program left
     scored = model.transform(df)                  # df and its column `scores`, lazy
 
-In a Pipeline, a CrossValidator and on disk like any other stage. It needs PySpark, NumPy and pyarrow, and executors need
+In a Pipeline, a CrossValidator and on disk like any other stage. It needs PySpark, NumPy and pyarrow; executors need
 this package and the library of the model (millrace.scorers).
 """
 
@@ -409,8 +409,8 @@ def _array(name: str, column: pa.Array, takes_missing: bool) -> Tuple[Any, Any]:
         if (lengths != length).any():
             raise InvalidArgumentError(
                 "INVALID_ARGUMENT",
-                f"column {name!r} has arrays of {length} and of {lengths[lengths != length][0]} numbers: an input takes "
-                "equally many of every row",
+                f"column {name!r} has arrays of {length} and of {lengths[lengths != length][0]} numbers: an input "
+                "takes equally many of every row",
             )
         values = column.flatten()
         numbers = values.to_numpy(zero_copy_only=False).reshape(len(rows), length)
