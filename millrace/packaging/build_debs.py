@@ -202,6 +202,12 @@ def _finish(folder, time_s):
         os.utime(path, (time_s, time_s), follow_symlinks=False)
 
 
+def _shlibs(libraries, package, version):
+    """What a package depends on that is linked with a library here: "libmillrace-node.so.0.2.0" is 0.2 to it."""
+    names = [path.name.split(".so.") for path in libraries]
+    return "".join(f"{name} {number.rpartition('.')[0]} {package} (>= {version})\n" for name, number in names)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", nargs="+", type=pathlib.Path)
@@ -232,10 +238,12 @@ def main():
             folder = root / package
             _document(folder, package, files, arguments.changelog)
             (folder / "DEBIAN/control").write_text(_control(folder, package, version), encoding="utf-8")
+            if libraries := sorted(folder.glob("usr/lib/lib*.so.*.*.*")):
+                (folder / "DEBIAN/shlibs").write_text(_shlibs(libraries, package, version), encoding="utf-8")
             _finish(folder, time_s)
             subprocess.run(
-                ["dpkg-deb", "--root-owner-group", "-Zxz", f"-z{arguments.level}", "--threads-max=1", "--build", str(folder),
-                 str(out)],
+                ["dpkg-deb", "--root-owner-group", "-Zxz", f"-z{arguments.level}", "--threads-max=1", "--build",
+                 str(folder), str(out)],
                 env=dict(os.environ, SOURCE_DATE_EPOCH=str(time_s)), stdout=subprocess.DEVNULL, check=True)  # fmt: skip
     return 0
 
