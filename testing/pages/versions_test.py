@@ -17,6 +17,7 @@ PACKAGES = {
     "TensorFlow": "tensorflow-cpu",
     "XGBoost": "xgboost-cpu",
     "ONNX Runtime": "onnxruntime",
+    "LightGBM": "lightgbm",
     "NumPy": "numpy",
     "pyarrow": "pyarrow",
     "pandas": "pandas",
