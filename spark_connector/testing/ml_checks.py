@@ -218,7 +218,10 @@ def a_fit_that_fails_says_why(spark, model, folder):
 
 def main():
     spark = (
-        SparkSession.builder.appName("ml").config("spark.executorEnv.MILLRACE_LIBRARY", sys.argv[1]).getOrCreate()
+        SparkSession.builder.appName("ml")
+        .config("spark.executorEnv.MILLRACE_LIBRARY", sys.argv[1])
+        .config("spark.task.maxFailures", "1")  # a mistake is one the first time
+        .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")
     folder = os.path.abspath("ml")
