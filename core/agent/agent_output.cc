@@ -8,22 +8,9 @@
 
 #include "absl/strings/string_view.h"
 #include "core/agent/agent.h"
+#include "core/client/cluster_view.h"
 
 namespace millrace {
-namespace {
-
-const char* SourceName(v1::LogLines::Source source) {
-  switch (source) {
-    case v1::LogLines::SOURCE_STDOUT:
-      return "stdout";
-    case v1::LogLines::SOURCE_STDERR:
-      return "stderr";
-    default:
-      return "agent";
-  }
-}
-
-}  // namespace
 
 void Agent::TellOutput(const v1::LogLines& log) {
   untold_lines_ += log.dropped();
@@ -34,7 +21,7 @@ void Agent::TellOutput(const v1::LogLines& log) {
   parent_.Event("output",
                 {{"node", NodeName()},
                  {"attempt", log.attempt()},
-                 {"source", SourceName(log.source())},
+                 {"source", std::string(LogSourceText(log.source()))},
                  {"lines", std::vector<std::string>(log.lines().begin(), log.lines().end())},
                  {"dropped", std::exchange(untold_lines_, 0)}});
 }

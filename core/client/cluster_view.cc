@@ -128,4 +128,15 @@ absl::string_view PhaseText(v1::ClusterInfo::Phase phase) {
   }
 }
 
+absl::string_view LogSourceText(v1::LogLines::Source source) {
+  switch (source) {
+    case v1::LogLines::SOURCE_STDOUT:
+      return "stdout";
+    case v1::LogLines::SOURCE_STDERR:
+      return "stderr";
+    default:
+      return "agent";
+  }
+}
+
 }  // namespace millrace

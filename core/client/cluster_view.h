@@ -99,6 +99,8 @@ class ClusterView {
 [[nodiscard]] absl::string_view SlotStateText(v1::SlotState state);
 // "reserving", "running", "stopping", "ended", "failed".
 [[nodiscard]] absl::string_view PhaseText(v1::ClusterInfo::Phase phase);
+// Who wrote lines: "stdout", "stderr", "agent".
+[[nodiscard]] absl::string_view LogSourceText(v1::LogLines::Source source);
 
 }  // namespace millrace
 

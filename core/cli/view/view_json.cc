@@ -193,7 +193,7 @@ OrderedJson LogLineJson(const v1::LogBatch& batch, const std::string& node,
           {"node", TextOrNull(node)},
           {"executor_id", batch.executor_id()},
           {"attempt", batch.attempt()},
-          {"source", LogSourceText(batch.source())},
+          {"source", std::string(LogSourceText(batch.source()))},
           {"line", line}};
 }
 
@@ -206,17 +206,6 @@ OrderedJson ClusterFileJson(const ClusterFile& file) {
           {"pid", file.pid},
           {"log_dir", TextOrNull(file.log_dir)},
           {"file", file.path}};
-}
-
-const char* LogSourceText(v1::LogLines::Source source) {
-  switch (source) {
-    case v1::LogLines::SOURCE_STDOUT:
-      return "stdout";
-    case v1::LogLines::SOURCE_STDERR:
-      return "stderr";
-    default:
-      return "agent";
-  }
 }
 
 const char* SeverityText(v1::Event::Severity severity) {

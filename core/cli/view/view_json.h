@@ -27,8 +27,6 @@ namespace millrace::cli {
 // Without tokens.
 [[nodiscard]] OrderedJson ClusterFileJson(const ClusterFile& file);
 
-// "stdout", "stderr", "agent".
-[[nodiscard]] const char* LogSourceText(v1::LogLines::Source source);
 // "info", "warning", "error".
 [[nodiscard]] const char* SeverityText(v1::Event::Severity severity);
 
