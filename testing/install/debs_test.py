@@ -21,7 +21,7 @@ del sys.argv[1:]
 _PACKAGES = ("libmillrace-dev", "millrace", "millrace-dashboard")
 _UNIT = "lib/systemd/system/millrace-agent.service"
 # What every installation and removal writes.
-_OF_DPKG = re.compile(r"/(var/lib/(dpkg|apt|systemd)|var/log|var/cache|run|work|tmp|proc|dev)(/|$)"
+_OF_DPKG = re.compile(r"/(var/lib/(dpkg|apt|systemd)|var/log|var/cache|run|typed|tmp|proc|dev)(/|$)"
                       r"|/etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|/etc/\.pwd\.lock$|/etc/ld\.so\.cache$")
 
 
@@ -148,13 +148,13 @@ class InstalledTest(unittest.TestCase):
                         if "=" in line and not line.startswith("#"))  # fmt: skip
         self.assertIn("millrace-agent.service", os.path.basename(_UNIT))
         # What systemd would do, with the unit's own words; driver and agent are in one network.
-        log = os.path.join(self.root.path, "work/log")
+        log = os.path.join(self.root.path, "typed/log")
         command = (
             f". {unit['EnvironmentFile']}; mkdir -p {unit['WorkingDirectory']}; "
             f"chown {unit['User']} {unit['WorkingDirectory']}; "
             f"chroot --userspec={unit['User']}:{unit['Group']} / sh -c "
-            f"\"cd {unit['WorkingDirectory']}; exec {unit['ExecStart']}\" >/work/log 2>&1 & agent=$!; "
-            "while ! grep -q listening /work/log; do kill -0 $agent; sleep 0.1; done; "
+            f"\"cd {unit['WorkingDirectory']}; exec {unit['ExecStart']}\" >/typed/log 2>&1 & agent=$!; "
+            "while ! grep -q listening /typed/log; do kill -0 $agent; sleep 0.1; done; "
             "millrace run --on static --members '{\"worker\": [\"127.0.0.1:7077\"]}' --secret-file agents.json "
             "--driver-host 127.0.0.1 -- sh -c 'id -un; pwd'; "
             "kill $agent; wait $agent || true"

@@ -41,15 +41,15 @@ class RootFolder:
                 with open(archive, encoding="utf-8") as why:
                     raise Unavailable(why.read().strip())
             subprocess.run(["tar", "-x", "--numeric-owner", "-C", path, "-f", archive], check=True)
-        for name in ("proc", "dev", "tmp", "work"):
+        for name in ("proc", "dev", "tmp", "typed"):
             os.makedirs(os.path.join(path, name), exist_ok=True)
 
-    def put(self, *files, folder="work"):
+    def put(self, *files, folder="typed"):
         for file in files:
             shutil.copy(file, os.path.join(self.path, folder))
 
     def start(self, *command, user=None, **options):
-        """A process in /work of the root, with what it writes in a pipe, unless options say otherwise."""
+        """A process in /typed of the root, with what it writes in a pipe, unless options say otherwise."""
         arguments = [sys.executable, "-I", os.path.abspath(__file__), self.path, user or "", *command]
         return subprocess.Popen([*_NAMESPACES, *arguments], **{
             "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True,
@@ -91,7 +91,7 @@ def _main(root, user, *command):
         environment["HOME"] = "/"
         as_user = [f"--userspec={user}"]
     os.execvpe("env", ["env", "-i", *[f"{name}={value}" for name, value in environment.items()],
-                       shutil.which("chroot", path=_PATH), *as_user, root, "/bin/sh", "-c", 'cd /work && exec "$@"',
+                       shutil.which("chroot", path=_PATH), *as_user, root, "/bin/sh", "-c", 'cd /typed && exec "$@"',
                        "sh", *command] if os.path.lexists(os.path.join(root, "bin/sh")) else
                ["env", "-i", shutil.which("chroot", path=_PATH), *as_user, root, *command],
                {"PATH": _PATH})  # fmt: skip
