@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from bench_figures import ROOT, figures, report
-from spark_bench import print_machine
+from spark_bench import flags, print_machine, run_application
 from spark_cluster import SparkCluster, java_home
 
 # Figure to its unit and its goal, as a multiple of the original's; None has none.
@@ -32,19 +32,15 @@ def _run(original, arguments):
     if not original:
         environment["MILLRACE_LIBRARY"] = str((ROOT / "millrace/c/libmillrace.so").resolve())
         environment["MILLRACE_SPARK_JAR"] = str((ROOT / "spark_connector/millrace-spark.jar").resolve())
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         with SparkCluster(pathlib.Path(root, "spark"), cores=1, memory_mb=3072, hosts=("127.0.0.1",) * 2) as cluster:
-            code, output = cluster.run(
-                None,
+            output = run_application(
+                cluster,
                 [ROOT / "testing/bench/drop_in_app.py"],
-                [pathlib.Path(root), *flags],
-                conf={"spark.executor.memory": "1500m", "spark.ui.showConsoleProgress": "false"},
-                executors=2,
+                [pathlib.Path(root), *flags(arguments)],
+                {"spark.executor.memory": "1500m"},
                 environment=environment,
             )
-    if code:
-        raise RuntimeError(f"the application ended with {code}:\n{output}")
     found = {}
     for figure in figures(output):
         found.setdefault(figure["name"], []).append(figure["value"])

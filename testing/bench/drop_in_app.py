@@ -31,7 +31,9 @@ def consume(args, ctx):
     count = 0
     while not feed.should_stop():
         count += len(feed.next_batch(_BATCH))
-    pathlib.Path(args.folder, f"count-{ctx.executor_id}").write_text(str(count))
+    written = pathlib.Path(args.folder, f"counted-{ctx.executor_id}")
+    written.write_text(str(count))
+    written.rename(pathlib.Path(args.folder, f"count-{ctx.executor_id}"))
 
 
 def square(args, ctx):
@@ -43,11 +45,21 @@ def square(args, ctx):
 
 
 def start(spark, args, function):
+    for path in pathlib.Path(args.folder).glob("count-*"):
+        path.unlink()
     begun = time.perf_counter()
     cluster = TFCluster.run(
         spark.sparkContext, function, args, _NODES, num_ps=0, input_mode=TFCluster.InputMode.SPARK
     )
     return cluster, time.perf_counter() - begun
+
+
+def rows_used(args):
+    """What the nodes have counted, which the original may not have ended when its shutdown has returned."""
+    deadline = time.monotonic() + 60
+    while len(counts := list(pathlib.Path(args.folder).glob("count-*"))) < _NODES and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return sum(int(path.read_text()) for path in counts)
 
 
 def stop(cluster):
@@ -77,8 +89,7 @@ def rates(spark, args, original):
             if rep >= 0:
                 tell(f"train {name}", rows / (time.perf_counter() - begun))
         stop(cluster)
-        time.sleep(1)
-        used = sum(int(path.read_text()) for path in pathlib.Path(args.folder).glob("count-*"))
+        used = rows_used(args)
         if used != rows * (args.reps + 1):
             raise AssertionError(f"{used} of {rows * (args.reps + 1)} rows of {name}")
         rdd.unpersist(True)

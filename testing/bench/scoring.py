@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from bench_figures import ROOT, figures, report
-from spark_bench import package, print_machine
+from spark_bench import flags, package, print_machine, run_application
 from spark_cluster import SparkCluster, java_home
 
 _GOAL = 1.5
@@ -21,20 +21,15 @@ _GOAL = 1.5
 
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
-            code, output = cluster.run(
-                None,
+            return run_application(
+                cluster,
                 [ROOT / "testing/bench/scoring_app.py"],
-                [pathlib.Path(root, "mlp.onnx"), *flags],
-                conf={"spark.executor.memory": "1500m", "spark.ui.showConsoleProgress": "false"},
-                executors=2,
+                [pathlib.Path(root, "mlp.onnx"), *flags(arguments)],
+                {"spark.executor.memory": "1500m"},
                 environment={"PYTHONPATH": os.environ["PYTHONPATH"]},
                 py_files=[package(root)],
             )
-        if code:
-            raise RuntimeError(f"the application ended with {code}:\n{output}")
-        return output
 
 
 def main():

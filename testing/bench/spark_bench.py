@@ -13,6 +13,20 @@ def package(folder):
     return zip_package(ROOT / "millrace/python/millrace", pathlib.Path(folder, "millrace.zip"))
 
 
+def flags(arguments):
+    """An application's, which has the same as the benchmark."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
+
+
+def run_application(cluster, files, arguments, settings, **options):
+    """What an application wrote, by spark_cluster's `run`, on two executors."""
+    settings = {"spark.ui.showConsoleProgress": "false", **settings}
+    code, output = cluster.run(None, files, arguments, conf=settings, executors=2, **options)
+    if code:
+        raise RuntimeError(f"the application ended with {code}:\n{output}")
+    return output
+
+
 def print_machine():
     load = os.getloadavg()[0]
     versions = f"{spark_home().name}, Python {platform.python_version()}"

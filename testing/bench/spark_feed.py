@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from bench_figures import ROOT, figures, report
-from spark_bench import package, print_machine
+from spark_bench import package, print_machine, run_application
 from spark_cluster import SparkCluster, java_home
 
 _NAMES = {
@@ -57,7 +57,6 @@ def _settings(java_options=""):
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:-UsePerfData",
         "spark.executor.extraJavaOptions": f"-XX:-UsePerfData {java_options}",
-        "spark.ui.showConsoleProgress": "false",
     }
 
 
@@ -65,19 +64,15 @@ def _submit(cluster, packed, arguments, options=(), java_options=""):
     """Runs the application; what it wrote."""
     # For the Python of driver and executors, which has no other packages.
     sites = [entry for entry in sys.path if entry.endswith("/site")]
-    code, output = cluster.run(
-        None,
+    return run_application(
+        cluster,
         [ROOT / "testing/bench/spark_feed_app.py", (ROOT / "spark_connector/millrace-spark.jar").resolve()],
         [(ROOT / "testing/bench/spark_feed_node").resolve(), f"--shapes={arguments.shapes}"]
         + [f"--reps={arguments.reps}", f"--scale={arguments.scale}", *options],
-        conf=_settings(java_options),
-        executors=2,
+        _settings(java_options),
         environment={"PYTHONPATH": ":".join(sites)},
         py_files=[packed],
     )
-    if code:
-        raise RuntimeError(f"the application ended with {code}:\n{output}")
-    return output
 
 
 def _submit_peer(cluster, root, arguments):
@@ -87,17 +82,13 @@ def _submit_peer(cluster, root, arguments):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for wanted in (["tensorflow-cpu==2.15.*", "setuptools<81"], ["--no-deps", "tensorflowonspark==2.2.5"]):
         subprocess.run([*pip, "--target", str(packages), *wanted], env=environment, check=True)
-    code, output = cluster.run(
-        None,
+    return run_application(
+        cluster,
         [ROOT / "testing/bench/spark_feed_peer.py"],
         [f"--shapes={arguments.shapes}", f"--reps={arguments.reps}", f"--scale={arguments.scale}"],
-        conf=_settings(),
-        executors=2,
+        _settings(),
         environment={"PYTHONPATH": str(packages), "TFOS_SERVER_HOST": "127.0.0.1", "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
-    if code:
-        raise RuntimeError(f"the peer's application ended with {code}:\n{output}")
-    return output
 
 
 def _options(arguments):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from bench_figures import ROOT, figures, report
-from spark_bench import package, print_machine
+from spark_bench import flags, package, print_machine, run_application
 from spark_cluster import SparkCluster, java_home
 
 _GOAL = 1.3
@@ -19,19 +19,14 @@ _GOAL = 1.3
 
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=2048) as cluster:
-            code, output = cluster.run(
-                None,
+            return run_application(
+                cluster,
                 [ROOT / "testing/bench/spark_skew_app.py", (ROOT / "spark_connector/millrace-spark.jar").resolve()],
-                [(ROOT / "testing/bench/spark_skew_node").resolve(), *flags],
-                conf={"spark.executor.memory": "900m", "spark.ui.showConsoleProgress": "false"},
-                executors=2,
+                [(ROOT / "testing/bench/spark_skew_node").resolve(), *flags(arguments)],
+                {"spark.executor.memory": "900m"},
                 py_files=[package(root)],
             )
-        if code:
-            raise RuntimeError(f"the application ended with {code}:\n{output}")
-        return output
 
 
 def main():
