@@ -134,8 +134,8 @@ def _python_packages():
         version = "3.14",
     )
 
-# Where packages are installed: the release that they are for, bare and with what two of them need and a compiler; and
-# the oldest that debootstrap can make from a server of today.
+# Where people install: the release that the packages are for, bare, with what two of them need and a compiler, and
+# with Podman; and the oldest that debootstrap can make from a server of today.
 def _debian_roots():
     debian_root(
         name = "debian_bookworm_root",
@@ -155,6 +155,15 @@ def _debian_roots():
             "libyaml-cpp0.7",
             "pkg-config",
             "python3-venv",
+        ],
+        suite = "bookworm",
+    )
+    debian_root(
+        name = "debian_bookworm_podman_root",
+        packages = [
+            "crun",
+            "netavark",
+            "podman",
         ],
         suite = "bookworm",
     )

@@ -1,12 +1,13 @@
 """The Maven repository, as Spark and Maven use it, neither of which reaches another one.
 
-    maven_repository_test.py REPOSITORY
+    maven_repository_test.py REPOSITORY.tar.gz
 """
 
 import hashlib
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,12 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
+import page
 import spark_cluster
 
-_REPOSITORY = pathlib.Path(sys.argv.pop(1)).resolve()
+_ARCHIVE = pathlib.Path(sys.argv.pop(1)).resolve()
+_UNPACKED = tempfile.TemporaryDirectory(prefix="maven-", ignore_cleanup_errors=True)
+_REPOSITORY = pathlib.Path(_UNPACKED.name) / _ARCHIVE.name.removesuffix(".tar.gz")
 _ROOT = pathlib.Path(os.environ["TEST_SRCDIR"], "millrace")
 _DIGITS = _ROOT / "examples/digits"
 _NAMES = "{http://maven.apache.org/POM/4.0.0}"
@@ -37,6 +41,11 @@ _SETTINGS = """\
   <mirrors><mirror><id>here</id><mirrorOf>central</mirrorOf><url>file://{debian}</url></mirror></mirrors>
 </settings>
 """
+
+
+def setUpModule():
+    unittest.addModuleCleanup(_UNPACKED.cleanup)
+    subprocess.run(["tar", "xzf", _ARCHIVE, "-C", _UNPACKED.name], check=True)
 
 
 def _version():
@@ -79,7 +88,7 @@ class RepositoryTest(unittest.TestCase):
             self.assertIn("io/millrace/spark/MillraceCluster.html", pages.namelist())
             self.assertFalse([name for name in pages.namelist() if "/internal/" in name and name.endswith(".html")])
 
-    def test_spark_submit_takes_it_by_its_coordinates(self):
+    def test_what_the_page_says_trains_the_digits_by_coordinates_alone(self):
         try:
             home, java = spark_cluster.spark_home(), spark_cluster.java_home()
         except spark_cluster.SparkUnavailable as why:
@@ -89,27 +98,34 @@ class RepositoryTest(unittest.TestCase):
         package = spark_cluster.zip_package(_ROOT / "millrace/python/millrace", self._folder / "millrace.zip")
         data = shutil.copy((_DIGITS / "digits.csv").resolve(), self._folder / "digits.csv")
         options = f"-Duser.home={self._folder} -Djava.io.tmpdir={self._folder} {_NOBODY}"
-        command = [
-            home / "bin/spark-submit", "--master", "local[4]", "--packages", f"io.millrace:millrace-spark:{_version()}",
-            "--repositories", f"file:{_REPOSITORY}", "--py-files", package, "--driver-memory", "1g",
-            "--conf", "spark.ui.enabled=false", "--conf", f"spark.jars.ivy={self._folder}/ivy",
-            "--conf", f"spark.driver.extraJavaOptions={spark_cluster.jvm_options(home)} {options}",
-            _DIGITS / "digits_spark.py", (_DIGITS / "digits_node").resolve(), data,
-        ]  # fmt: skip
+        (self._folder / "conf").mkdir()
+        (self._folder / "conf/spark-defaults.conf").write_text(
+            f"spark.master local[4]\nspark.driver.memory 1g\nspark.submit.pyFiles {package}\n"
+            f"spark.ui.enabled false\nspark.jars.ivy {self._folder}/ivy\n"
+            f"spark.driver.extraJavaOptions {spark_cluster.jvm_options(home)} {options}\n",
+            encoding="ascii",
+        )
+        # What the page says, in a folder that has what was fetched.
+        shutil.copy(_ARCHIVE, self._folder)
+        application = [_DIGITS / "digits_spark.py", (_DIGITS / "digits_node").resolve(), data]
+        (script,) = page.sections()["Maven"]
+        self.assertIn(" APPLICATION\n", script)
+        script = script.replace("APPLICATION", shlex.join(map(str, application)))
         environment = {
-            "PATH": "/usr/bin:/bin", "HOME": str(self._folder), "TMPDIR": str(self._folder), "JAVA_HOME": str(java),
-            "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self._folder),
+            "PATH": f"{home}/bin:/usr/bin:/bin", "HOME": str(self._folder), "TMPDIR": str(self._folder),
+            "JAVA_HOME": str(java), "SPARK_HOME": str(home), "SPARK_CONF_DIR": str(self._folder / "conf"),
+            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self._folder),
             "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable, "LANG": "C.UTF-8",
             # In place of the central repository.
             "DEFAULT_ARTIFACT_REPOSITORY": f"file:{self._folder}/none/",
         }  # fmt: skip
         began = time.monotonic()
         done = subprocess.run(
-            command, env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            ["sh", "-euc", script], env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
         )  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stdout[-8000:])
-        print(f"spark-submit --packages: the digits in {time.monotonic() - began:.1f} s", flush=True)
+        print(f"docs/install.md: the digits after {time.monotonic() - began:.1f} s", flush=True)
         self.assertIn(f"found io.millrace#millrace-spark;{_version()} in repo-1", done.stdout)
         accuracy = float(re.search(r"(?m)^accuracy: (\S+)$", done.stdout).group(1))
         self.assertGreaterEqual(accuracy, 0.96)

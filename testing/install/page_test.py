@@ -44,10 +44,11 @@ for _number, _way in enumerate(page.WAYS):
 
 class CompleteTest(unittest.TestCase):
     def test_the_table_has_a_row_for_each_way(self):
-        self.assertEqual(sorted(page.rows()), sorted(way.row for way in page.WAYS if way.row))
+        rows = [way.row for way in page.WAYS] + [row for row, _, _ in page.ELSEWHERE.values()]
+        self.assertEqual(sorted(page.rows()), sorted(row for row in rows if row))
 
     def test_every_script_of_the_page_is_typed_by_a_test(self):
-        typed = [(way.section, way.script) for way in page.WAYS] + [("An agent as a service", 0)]  # debs_test.py
+        typed = [(way.section, way.script) for way in page.WAYS] + [(section, 0) for section in page.ELSEWHERE]
         there = [(title, number) for title, scripts in page.sections().items() for number in range(len(scripts))]
         self.assertEqual(sorted(set(typed)), sorted(there))
 

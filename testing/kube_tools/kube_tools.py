@@ -44,6 +44,17 @@ class KubeTools:
         self.warnings += [line for line in ended.stderr.splitlines() if line.startswith("Warning")]
         return ended.stdout
 
+    def typed(self, script, folder, *programs):
+        """What a script prints that is typed in a folder, where these programs are found besides. Raises Failed."""
+        path = ":".join([str(_PROGRAMS / "bin"), *[os.path.dirname(program) for program in programs], "/usr/bin:/bin"])
+        ended = subprocess.run(
+            ["sh", "-euc", script], env={**self._environment, "PATH": path}, cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        if ended.returncode:
+            raise Failed(f"it ended with {ended.returncode}:\n{ended.stdout}")
+        return ended.stdout
+
     def helm(self, *arguments, text=""):
         """What it prints. Raises Failed."""
         return self._run("helm", arguments, text)

@@ -22,6 +22,7 @@ import container_image
 import kube_tools
 import kubelet
 import oci_image
+import page
 from eventually import wait_for
 
 _IMAGE, _PACKED_CHART = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
@@ -235,8 +236,10 @@ class RunningTest(KubernetesTest):
         own.mounts[str(cls.data)] = cls.data
         version = re.search(r"^version: (.*)$", (cls.chart / "Chart.yaml").read_text(), re.MULTILINE).group(1)
         cls.kubelet = kubelet.Kubelet(
-            cls.server, cls.folder / "kubelet", {f"millrace:{version}": image, "registry.example/train:v1": own}
-        )
+            cls.server, cls.folder / "kubelet",
+            {f"millrace:{version}": image, f"registry.example/millrace:{version}": image,
+             "registry.example/train:v1": own},
+        )  # fmt: skip
         cls.addClassCleanup(cls.kubelet.close)
         cls.port = random.randrange(20000, 32000)
 
@@ -304,6 +307,20 @@ class RunningTest(KubernetesTest):
                 for pod in self._pods(namespace):
                     self.tools.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--wait=false")
                 wait_for(lambda n=namespace: not self._of_release(n, "train"), "nothing is left of the release")
+
+    def test_what_the_page_says_of_installing_makes_agents_that_are_ready(self):
+        self.server.namespace("ml", _RESTRICTED)
+        shutil.copy(_PACKED_CHART, self.folder)
+        (script,) = page.sections()["Kubernetes"]
+        self.assertIn("--namespace ml --create-namespace", script)
+        script = script.replace("REGISTRY", "registry.example")
+        script = script.replace("--set image", f"--set port={self.port + 2},image")
+        began = time.monotonic()
+        told = self.tools.typed(script, self.folder, _MILLRACE)
+        self._ready("ml", 2)
+        print(f"docs/install.md: agents are ready after {time.monotonic() - began:.1f} s", flush=True)
+        self.assertIn("  millrace run --on kubernetes --namespace ml ", told)
+        self.tools.helm("uninstall", "train", "--namespace", "ml")
 
     def test_digits_reach_their_accuracy_on_the_charts_agents_though_a_pod_is_replaced(self):
         self.server.namespace("digits", _RESTRICTED)
