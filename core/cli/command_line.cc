@@ -45,6 +45,30 @@ absl::Status CheckNoNp(const std::vector<std::string>& args) {
   return absl::OkStatus();
 }
 
+// The options that are not in `others` belong to --on.
+void PutInOnGroup(CLI::App* app, const std::vector<CLI::Option*>& others) {
+  for (CLI::Option* option : app->get_options()) {
+    if (std::find(others.begin(), others.end(), option) == others.end()) option->group(kOnGroup);
+  }
+}
+
+// Without --on none of its options means anything.
+absl::Status CheckNoOn(const CLI::App* app) {
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_group() != kOnGroup || option->count() == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option->get_name(), " is for --on SOURCE: agents that listen elsewhere"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSecretPlace(const SecretPlace& secret) {
+  if (secret.file.empty() != secret.dir.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace "
+      "agent-secret makes it)");
+}
+
 // The parser, and what it fills in.
 class Parser {
  public:
@@ -62,6 +86,7 @@ class Parser {
     AddViews();
     AddControls();
     AddSecret();
+    AddDoctor();
     resolve_.AddTo(&app_);
   }
 
@@ -73,12 +98,14 @@ class Parser {
   void AddViews();
   void AddControls();
   void AddSecret();
+  void AddDoctor();
   void AddChoice(CLI::App* app);
   CLI::App* AddView(const std::string& name);
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
   void AddQuarantine();
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   absl::Status FinishOn();
+  absl::Status FinishDoctor();
   absl::Status FinishEnv();
   absl::Status CheckCommand(const std::vector<std::string>& words) const;
   std::string Command() const;
@@ -89,6 +116,9 @@ class Parser {
   CLI::App app_;
   CLI::App* run_ = nullptr;
   RunOn on_;
+  CLI::App* doctor_ = nullptr;
+  ResolveFlags doctor_on_;
+  DoctorOptions::On doctor_agents_;
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
   bool keep_port_ = false;
@@ -163,14 +193,13 @@ void Parser::AddRun() {
 
   const std::vector<CLI::Option*> here = run_->get_options();
   resolve_.AddOnTo(run_);
+  resolve_.AddPollingTo(run_);
   run_->add_option("--secret-file", on_.launcher.secret.file);
   run_->add_option("--secret-dir", on_.launcher.secret.dir);
   run_->add_option("--driver-host", on_.launcher.driver_host);
   run_->add_option("--bind-address", on_.launcher.bind_address);
   run_->add_flag("--ship", on_.ship);
-  for (CLI::Option* option : run_->get_options()) {
-    if (std::find(here.begin(), here.end(), option) == here.end()) option->group(kOnGroup);
-  }
+  PutInOnGroup(run_, here);
 }
 
 void Parser::AddSecret() {
@@ -184,15 +213,36 @@ void Parser::AddSecret() {
   AddDuration(app, "--valid", &secret.valid);
 }
 
+void Parser::AddDoctor() {
+  doctor_ = app_.add_subcommand("doctor");
+  doctor_->add_flag("--json", line_.doctor.json);
+  doctor_->add_option("-n,--num-executors", line_.doctor.num_nodes)->check(CLI::Range(1, 100000));
+  const std::vector<CLI::Option*> here = doctor_->get_options();
+  doctor_on_.AddOnTo(doctor_);
+  doctor_->add_option("--secret-file", doctor_agents_.secret.file);
+  doctor_->add_option("--secret-dir", doctor_agents_.secret.dir);
+  AddDuration(doctor_, "--timeout", &doctor_agents_.timeout);
+  PutInOnGroup(doctor_, here);
+}
+
+absl::Status Parser::FinishDoctor() {
+  if (!doctor_on_.has_on()) return CheckNoOn(doctor_);
+  MILLRACE_RETURN_IF_ERROR(CheckSecretPlace(doctor_agents_.secret));
+  if (doctor_->count("--num-executors") > 0) {
+    return absl::InvalidArgumentError(
+        "-n is for nodes on this machine; with --on the source names the agents");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(doctor_agents_.resolver,
+                            doctor_on_.DescribeOn(/*wait=*/absl::ZeroDuration()));
+  line_.doctor.on = doctor_agents_;
+  return absl::OkStatus();
+}
+
 // What `run --on` says, checked.
 absl::Status Parser::FinishOn() {
   RunOptions& run = line_.run;
   if (!resolve_.has_on()) {
-    for (const CLI::Option* option : run_->get_options()) {
-      if (option->get_group() != kOnGroup || option->count() == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(option->get_name(), " is for --on SOURCE: agents that listen elsewhere"));
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckNoOn(run_));
     std::error_code error;
     if (run.cluster.node.working_dir.empty() ||
         std::filesystem::is_directory(run.cluster.node.working_dir, error)) {
@@ -201,12 +251,7 @@ absl::Status Parser::FinishOn() {
     return absl::InvalidArgumentError(absl::StrCat("--working-dir: Directory does not exist: ",
                                                    EscapeControls(run.cluster.node.working_dir)));
   }
-  if (on_.launcher.secret.file.empty() == on_.launcher.secret.dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace "
-        "agent-secret "
-        "makes it)");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckSecretPlace(on_.launcher.secret));
   on_.shape = run_->count("--num-executors") == 0;
   if (on_.shape &&
       (run_->count("--num-ps") + run_->count("--master-node") + run_->count("--eval-node") > 0)) {
@@ -411,6 +456,10 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     return absl::InvalidArgumentError(
         "say where the secret goes: --file FILE, --dir DIR, or --kubernetes NAME [--namespace "
         "NAME]");
+  }
+  if (line_.command == "doctor") {
+    MILLRACE_RETURN_IF_ERROR(FinishDoctor());
+    return line_;
   }
   if (line_.command != "run") {
     line_.view.choice = line_.control.choice = choice_;

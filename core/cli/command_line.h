@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/cli/control_commands.h"
+#include "core/cli/doctor_command.h"
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
@@ -28,6 +29,7 @@ struct CommandLine {
   ControlOptions control;  // kv ..., stop, restart
   ResolveOptions resolve;  // resolve ...
   SecretOptions secret;    // agent-secret
+  DoctorOptions doctor;
 };
 
 // `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the

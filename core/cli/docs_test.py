@@ -89,6 +89,8 @@ class DocsTest(CliTestCase):
             secret = self.path(command.split()[-1])
             self.assertEqual(stat.S_IMODE(os.stat(secret).st_mode), 0o600)
             os.remove(secret)
+        elif "doctor" in command:
+            self.assertRegex(done.stdout, r"(?m)^ok +limits +descriptors, processes, .* suffice for 16 nodes$")
         else:
             self.fail(f"say here what {command} must do")
 

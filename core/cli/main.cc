@@ -18,6 +18,7 @@
 #include "core/base/version_line.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
+#include "core/cli/doctor_command.h"
 #include "core/cli/help/completion.h"
 #include "core/cli/help/help_text.h"
 #include "core/cli/output/answer.h"
@@ -80,6 +81,7 @@ int Main(std::vector<std::string> args) {
   if (line->command == "kv delete") return KvDelete(line->control);
   if (line->command == "stop") return StopCluster(line->control);
   if (line->command == "restart") return RestartNode(line->control);
+  if (line->command == "doctor") return Doctor(line->doctor);
   if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "completion") {
     return ReportError(WriteAnswer(CompletionScript(line->shell, OptionNames)));

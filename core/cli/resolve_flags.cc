@@ -160,10 +160,13 @@ void ResolveFlags::AddSpark(CLI::App* resolve) {
   AddWaiting(app);
 }
 
-void ResolveFlags::AddOnTo(CLI::App* run) {
-  run->add_option("--on", on_);
-  run->add_option("--members", cluster_spec_);
-  AddPods(run);
+void ResolveFlags::AddOnTo(CLI::App* app) {
+  app->add_option("--on", on_);
+  app->add_option("--members", cluster_spec_);
+  AddPods(app);
+}
+
+void ResolveFlags::AddPollingTo(CLI::App* run) {
   AddDuration(run, "--poll-interval", &options_.poll_interval);
 }
 

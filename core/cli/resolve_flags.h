@@ -26,9 +26,10 @@ class ResolveFlags {
   // Adds "resolve" with its sources below it.
   void AddTo(CLI::App* app);
 
-  // Adds to "run" the options by which it finds agents: --on and those of the sources that do not
-  // mean something else there.
-  void AddOnTo(CLI::App* run);
+  // Adds to "run" or "doctor" the options by which it finds agents: --on and those of the sources
+  // that do not mean something else there; and how often "run" asks.
+  void AddOnTo(CLI::App* app);
+  void AddPollingTo(CLI::App* run);
   // Whether --on was given, and the description of its resolver. `wait`: how long it waits for
   // members that are not there yet, where nothing else was asked for; zero: not. Errors as
   // Finish().

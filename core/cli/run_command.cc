@@ -25,7 +25,7 @@
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "core/cli/find_program.h"
-#include "core/cli/limits.h"
+#include "core/cli/host/limits.h"
 #include "core/cli/make_resolver.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/output/exit_code.h"

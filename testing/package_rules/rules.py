@@ -60,6 +60,7 @@ ALLOWED = {
     "core/cli/help": set(),
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
+    "core/cli/host": _CONTROL | {"core/cli/output", "core/cluster", "core/gpu", "core/launch"},
     # It looks at a node's output and environment as the agent does, and carries the agent along.
     "core/cli": _CONTROL | {"core/agent", "core/agent/node", "core/cluster", "core/coordinator/state", "core/launch",
                             "resolver", "resolver/every", "resolver/tensorflow"},

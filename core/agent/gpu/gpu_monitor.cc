@@ -12,13 +12,13 @@
 #include "core/agent/node/node_process.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/gpu/gpu_helper.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
 
 namespace millrace {
 namespace {
 
-constexpr char kHelperVariable[] = "MILLRACE_GPU_HELPER";
 constexpr size_t kMaxSmiBytes = size_t{1} << 20;
 
 std::string Lookup(const std::vector<std::string>& environment, absl::string_view name) {
@@ -29,28 +29,6 @@ std::string Lookup(const std::vector<std::string>& environment, absl::string_vie
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> FindGpuHelper(const std::vector<std::string>& environment) {
-  const std::string chosen = Lookup(environment, kHelperVariable);
-  std::vector<std::string> candidates;
-  if (!chosen.empty()) {
-    candidates.push_back(chosen);
-  } else if (const absl::StatusOr<std::string> self = SelfExecutablePath(); self.ok()) {
-    const std::string folder = self->substr(0, self->rfind('/'));
-    candidates.push_back(folder + "/millrace-gpu");
-    candidates.push_back(*self + ".runfiles/millrace/core/gpu/millrace-gpu");
-    // Bazel's output tree, from core/agent and from testing/NAME alike.
-    candidates.push_back(folder + "/../gpu/millrace-gpu");
-    candidates.push_back(folder + "/../../core/gpu/millrace-gpu");
-  }
-  for (const std::string& path : candidates) {
-    if (access(path.c_str(), X_OK) == 0) return path;
-  }
-  return absl::NotFoundError(absl::StrCat(
-      "no millrace-gpu: looked at ", absl::StrJoin(candidates, ", "),
-      chosen.empty() ? absl::StrCat("; put it beside millrace-agent or set ", kHelperVariable)
-                     : absl::StrCat(" (", kHelperVariable, ")")));
-}
 
 GpuMonitor::GpuMonitor(EventLoop* loop, ChildReaper* reaper, Options options, UpdateFn on_update)
     : loop_(loop),
@@ -84,7 +62,8 @@ void GpuMonitor::StartHelper() {
   nvml_problem_.clear();
   stuck_.clear();
   if (options_.helper.empty()) {
-    absl::StatusOr<std::string> found = FindGpuHelper(options_.environment);
+    absl::StatusOr<std::string> found = FindGpuHelper(
+        Lookup(options_.environment, kGpuHelperVariable), SelfExecutablePath().value_or(""));
     if (!found.ok()) {
       nvml_problem_ = std::string(found.status().message());
       StartSmi();

@@ -3,7 +3,7 @@
 // Knows what this host's GPUs do: runs millrace-gpu, ends it and starts it again when it is late,
 // and asks nvidia-smi where NVML cannot be loaded.
 //
-// Defines: FindGpuHelper(), GpuMonitor.
+// Defines: GpuMonitor.
 //
 //   GpuMonitor monitor(&loop, &reaper, {.environment = environment},
 //                      [&](const GpuSnapshot& snapshot) { Send(snapshot); });
@@ -32,17 +32,12 @@
 
 namespace millrace {
 
-// The millrace-gpu to run: what MILLRACE_GPU_HELPER in `environment` names, or the one beside this
-// program, or where Bazel has it. Returns NOT_FOUND, saying where it was looked for.
-[[nodiscard]] absl::StatusOr<std::string> FindGpuHelper(
-    const std::vector<std::string>& environment);
-
 // Ownership: loop and reaper must outlive it. Thread safety: the loop's thread only, the main
 // thread. Blocking: never. Lifetime: the destructor kills the helper.
 class GpuMonitor {
  public:
   struct Options {
-    std::string helper;                     // path of millrace-gpu; empty: FindGpuHelper()
+    std::string helper;  // path of millrace-gpu; empty: FindGpuHelper(), beside this program
     std::string nvidia_smi = "nvidia-smi";  // a path, or a name in PATH
     std::vector<std::string> environment;   // "NAME=value", of this process; the children get it
     absl::Duration interval = absl::Seconds(1);

@@ -12,6 +12,7 @@ constexpr char kMain[] = R"(millrace runs any program as a cluster, and shows wh
 Run
   run        start a program as the nodes of a cluster, here or on agents on other hosts
   agent-secret    make the secret by which drivers and those agents recognise each other
+  doctor     what is in the way of clusters here, and at agents on other hosts
 
 Look
   status     the cluster: its nodes, its feeds, and why it failed (--watch: keep looking)
@@ -47,7 +48,22 @@ Environment
   NO_COLOR                                no colours, not even on a terminal
 )";
 
-constexpr char kRun[] = R"(usage: millrace run [OPTIONS] [--] PROGRAM [ARG...]
+#define MILLRACE_CLI_AGENTS_OF_A_SOURCE                                                           \
+  "      --members SPEC            static: {\"worker\": [\"h0:7077\", ...]}, or @FILE\n"          \
+  "      --job NAME=...            kubernetes: NAME=SELECTOR; slurm: NAME=TASKS; may be "         \
+  "repeated\n"                                                                                    \
+  "      --port N                  the agents' port (7077)\n"                                     \
+  "      --job-port NAME=PORT      kubernetes: the port of a job's agents: a number, a port "     \
+  "name, or\n"                                                                                    \
+  "                                annotation:KEY\n"                                              \
+  "      --expect NAME=TASKS       kubernetes: how many tasks a job must have; may be repeated\n" \
+  "      --namespace NAME, --all-namespaces, --require-ready, --kubeconfig FILE, --context "      \
+  "NAME,\n"                                                                                       \
+  "      --location WHERE, --address KIND, --cluster-domain NAME\n"                               \
+  "                                kubernetes: see millrace resolve kubernetes --help\n"
+
+constexpr char kRun[] =
+    R"(usage: millrace run [OPTIONS] [--] PROGRAM [ARG...]
 
 Starts PROGRAM as the nodes of a cluster on this machine, like mpirun: one process per node, which
 finds its place in its environment. Waits for the workers (and the chief), then stops the parameter
@@ -95,16 +111,8 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
       --secret-file FILE, --secret-dir DIR
                                 the secret of the agents (millrace agent-secret)
       --ship                    send PROGRAM to the agents; otherwise it must already be there
-      --members SPEC            static: {"worker": ["h0:7077", ...]}, or @FILE
-      --job NAME=...            kubernetes: NAME=SELECTOR; slurm: NAME=TASKS; may be repeated
-      --port N                  the agents' port (7077)
-      --job-port NAME=PORT      kubernetes: the port of a job's agents: a number, a port name, or
-                                annotation:KEY
-      --expect NAME=TASKS       kubernetes: how many tasks a job must have; may be repeated
-      --namespace NAME, --all-namespaces, --require-ready, --kubeconfig FILE, --context NAME,
-      --location WHERE, --address KIND, --cluster-domain NAME
-                                kubernetes: see millrace resolve kubernetes --help
-      --poll-interval T         how often to ask a source that does not report changes (5s)
+)" MILLRACE_CLI_AGENTS_OF_A_SOURCE
+    R"(      --poll-interval T         how often to ask a source that does not report changes (5s)
       --driver-host HOST        the address at which agents reach this driver (the one they see)
       --bind-address ADDRESS    where the coordinator listens (0.0.0.0)
 When a pod is replaced, the new one takes its place and its node starts again (--max-restarts).
@@ -153,6 +161,30 @@ user.
                                 once, and refuse whoever has the old one
       --valid T                 how long the certificate is valid (8760h, a year)
 )";
+
+constexpr char kDoctor[] = R"(usage: millrace doctor [-n NODES] | --on SOURCE [OPTIONS]
+
+Says of this machine what a cluster needs and whether it is there, a line each: limits, processors,
+memory, temporary files, the clock, the agent, GPUs. With --on it also asks every agent that the
+source names: is it there, has it the same secret and version, is it free. Nothing is started.
+
+  millrace doctor -n 16
+  millrace doctor --on static --members @hosts.json --secret-file agents.json
+  millrace run --on static --members @hosts.json --secret-file agents.json -- millrace doctor
+
+The last one asks each of those hosts about itself. A warning says that clusters run, but not as
+well; a problem that they do not, or not there: then the exit code is 70.
+
+  -n, --num-executors N         nodes that are to run on this machine (1)
+      --json                    {"findings": [{"level", "where", "subject", "text", "advice"}, ...]}
+
+Agents that listen (millrace-agent agent --listen)
+      --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
+                                (@FILE)
+      --secret-file FILE, --secret-dir DIR
+                                the secret of the agents (millrace agent-secret)
+      --timeout T               for the answers of all agents (10s)
+)" MILLRACE_CLI_AGENTS_OF_A_SOURCE;
 
 #define MILLRACE_CLI_WHICH_CLUSTER                                                            \
   "Which cluster (default: yours that runs on this machine; if several run, commands that\n"  \
@@ -462,6 +494,7 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"agent-secret", kAgentSecret},
                                                          {"clusters", kClusters},
                                                          {"completion", kCompletion},
+                                                         {"doctor", kDoctor},
                                                          {"events", kEvents},
                                                          {"help", kHelp},
                                                          {"kv", kKv},

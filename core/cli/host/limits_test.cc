@@ -1,4 +1,4 @@
-#include "core/cli/limits.h"
+#include "core/cli/host/limits.h"
 
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"

@@ -1,4 +1,4 @@
-#include "core/cli/limits.h"
+#include "core/cli/host/limits.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

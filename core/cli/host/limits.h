@@ -1,4 +1,4 @@
-// File: core/cli/limits.h
+// File: core/cli/host/limits.h
 //
 // What this machine must allow before nodes are started on it: otherwise a run would break in the
 // middle, far from the cause.
@@ -6,8 +6,8 @@
 // Defines: Limits, ReadLimits(), CheckLimits().
 //
 //   MILLRACE_RETURN_IF_ERROR(CheckLimits(ReadLimits(), /*num_nodes=*/64));
-#ifndef CORE_CLI_LIMITS_H_
-#define CORE_CLI_LIMITS_H_
+#ifndef CORE_CLI_HOST_LIMITS_H_
+#define CORE_CLI_HOST_LIMITS_H_
 
 #include <cstdint>
 #include <limits>
@@ -34,4 +34,4 @@ struct Limits {
 
 }  // namespace millrace::cli
 
-#endif  // CORE_CLI_LIMITS_H_
+#endif  // CORE_CLI_HOST_LIMITS_H_
