@@ -29,7 +29,7 @@ struct MachineFacts {
   std::string memory_group;          // the group that leaves least; empty: the machine does
   bool shared_memory = true;         // memfd_create works
   std::string folder;                // for agents' files: $TMPDIR
-  absl::Status folder_status;        // whether files can be made there, and a program run
+  absl::Status folder_status;        // whether files can be made there
   uint64_t folder_bytes = kUnknown;  // that are free there
   absl::StatusOr<std::string> clusters = "";  // the folder of cluster files, or why there is none
   bool clock_synchronized = true;             // as the kernel has been told
