@@ -139,7 +139,9 @@ class AgentsTest(AgentsTestCase, DoctorCase):
             for number, address in enumerate(addresses):
                 self.assertEqual(found[address]["level"], "ok", found[address])
                 self.assertEqual(found[address]["subject"], f"worker:{number}")
-                self.assertRegex(found[address]["text"], r"^free, version [0-9.]+, on host \S+, sees this driver as 127\.")
+                self.assertRegex(
+                    found[address]["text"], r"^free, version [0-9.]+, on host \S+, sees this driver as 127\."
+                )
         ran = self.run_cli("run", "--on", "static", "--members", json.dumps({"worker": addresses}),
                            "--secret-file", self.secret, "--", millrace_path(), "doctor")  # fmt: skip
         self.assertEqual(ran.returncode, 0, ran.stderr)

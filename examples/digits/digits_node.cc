@@ -77,10 +77,11 @@ absl::Status TrainWithPs(NodeContext& ctx, const Flags& flags, Mlp* model) {
   for (int step = 1; !feed->ShouldStop(); ++step) {
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags.batch));
     if (batch.empty()) continue;
-    MILLRACE_RETURN_IF_ERROR(ps.Pull(0, absl::Seconds(30), model));
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<int64_t> version,
+                              ps.Pull(0, absl::Seconds(30), model));
     MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(batch));
     const float loss = model->Loss(images, batch.column<int64_t>("y"), &gradient);
-    MILLRACE_RETURN_IF_ERROR(ps.Push(gradient));
+    MILLRACE_RETURN_IF_ERROR(ps.Push(gradient, version.value_or(0)));
     if (step % 50 == 0) ctx.ReportMetric("loss", step, loss);
   }
   return ps.Pull(0, absl::Seconds(30), model).status();

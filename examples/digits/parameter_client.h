@@ -49,10 +49,11 @@ class ParameterClient {
     return weights.version();
   }
 
-  // Returns the version after this update.
-  absl::StatusOr<int64_t> Push(const Eigen::VectorXf& gradient) {
+  // `version`: of the weights that Pull() brought for it. Returns the version after this update.
+  absl::StatusOr<int64_t> Push(const Eigen::VectorXf& gradient, int64_t version) {
     Gradient request;
     request.mutable_values()->Add(gradient.begin(), gradient.end());
+    request.set_version(version);
     PushReply reply;
     const grpc::Status status = Call(absl::Seconds(30), [&](grpc::ClientContext* context) {
       return stub_->Push(context, request, &reply);

@@ -3,6 +3,7 @@
 #ifndef EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 #define EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 
+#include <algorithm>
 #include <chrono>  // std::condition_variable takes it
 #include <condition_variable>
 #include <cstdint>
@@ -47,7 +48,12 @@ class ParameterServer final : public Parameters::Service {
     if (request->values_size() != model_.values().size()) {
       return {grpc::StatusCode::INVALID_ARGUMENT, "a gradient of another model"};
     }
-    adam_.Apply(Eigen::Map<const Eigen::VectorXf>(request->values().data(), request->values_size()),
+    // A gradient of long ago says little of today's weights, and a worker that had to wait for a
+    // processor may send one at the very end (Zhang et al., Staleness-aware Async-SGD, 2015).
+    const float age = static_cast<float>(version_ - request->version());
+    const float weight = kFreshUpdates / std::max(age, kFreshUpdates);
+    adam_.Apply(weight * Eigen::Map<const Eigen::VectorXf>(request->values().data(),
+                                                           request->values_size()),
                 &model_.values());
     version_ = adam_.steps();
     reply->set_version(version_);
@@ -56,6 +62,9 @@ class ParameterServer final : public Parameters::Service {
   }
 
  private:
+  // As old as gradients are where a few workers take turns.
+  static constexpr float kFreshUpdates = 4;
+
   std::mutex mu_;  // guards everything below
   std::condition_variable updated_;
   Mlp model_;
