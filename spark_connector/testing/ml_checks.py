@@ -61,12 +61,24 @@ def _matrix(rows):
     return np.array([[np.nan if row.x is None else row.x, row.y] for row in rows], np.float32)
 
 
-def a_model_adds_columns(spark, model, folder):
+def _goes_through_python(scored):
+    """Whether all columns do."""
+    return "MapInArrow" in scored._jdf.queryExecution().toString()
+
+
+def without_the_jar_all_columns_go_through_python(spark, model, folder):
+    jar = os.environ.pop("MILLRACE_SPARK_JAR")
+    a_model_adds_columns(spark, model, folder, True)
+    os.environ["MILLRACE_SPARK_JAR"] = jar
+
+
+def a_model_adds_columns(spark, model, folder, through_python=False):
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     images, table = _images(spark, session.get_inputs()[0].shape[1])
     want = session.run(None, {"image": images})[0]
     scored = MillraceModel.of(model, outputs="scores array<float>", batchSize=64).transform(table)
     expect(scored.columns == ["id", "image", "scores"], scored.columns)
+    expect(_goes_through_python(scored) == through_python, scored._jdf.queryExecution().toString())
     rows = scored.sort("id").collect()
     expect(len(rows) == _ROWS and rows[3].image == images[3].tolist(), len(rows))
     expect(np.abs(np.array([row.scores for row in rows]) - want).max() < 1e-6, "scores")
@@ -102,6 +114,67 @@ def models_of_trees_take_several_columns(spark, model, folder):
     of_vectors = MillraceModel.of(path, inputMapping={"both": "features"}, outputs="guess float", keepCols=["id"])
     guesses = {row.id: row.guess for row in of_vectors.transform(assembled).collect()}
     expect(np.allclose([guesses[row.id] for row in rows], want, atol=1e-6), "of vectors")
+
+
+def _points_model(spark, folder):
+    rows = _points(spark).collect()
+    booster = xgboost.train({}, xgboost.DMatrix(_matrix(rows), [row.label for row in rows]), 5)
+    booster.save_model(f"{folder}/few.ubj")
+    return {"inputMapping": {"x": "features", "y": "features"}, "outputs": "guess double"}, f"{folder}/few.ubj"
+
+
+def columns_that_are_kept_stay_as_they_are(spark, model, folder):
+    params, path = _points_model(spark, folder)
+    table = _points(spark).selectExpr(
+        "*",
+        "CAST(id AS decimal(30, 2)) AS amount",
+        "map(id, array('a', NULL)) AS pairs",
+        "IF(id % 3 = 0, NULL, named_struct('a', id, 'b', CAST(id AS string))) AS nested",
+    )
+    table = VectorAssembler(inputCols=["y", "label"], outputCol="both").transform(table)
+    wanted = {row.id: row for row in table.collect()}
+    of_all = MillraceModel.of(path, batchSize=7, **params)
+    for given in (table, table.repartition(3, "id"), table.coalesce(1), table.where("id < 3").union(table.limit(9))):
+        scored = of_all.transform(given)
+        expect(not _goes_through_python(scored) and scored.columns == [*table.columns, "guess"], scored.columns)
+        for row in scored.collect():
+            expect(row[:-1] == tuple(wanted[row.id]) and row.guess is not None, row)
+    some = MillraceModel.of(path, keepCols=["nested", "y", "amount"], **params).transform(table)
+    expect(some.columns == ["nested", "y", "amount", "guess"], some.columns)
+    expect(some.count() == _ROWS, "rows")
+    # One model's answer is the other's input; two tables in one task; a reader who stops early.
+    guesses = {row.id: row.guess for row in of_all.transform(table).collect()}
+    again = {"inputMapping": {"x": "features", "guess": "features"}, "outputs": "second double"}
+    second = MillraceModel.of(path, keepCols=["id", "guess"], **again).transform(of_all.transform(table))
+    expect({row.id: row.guess for row in second.collect()} == guesses, "a model on a model")
+    scored = of_all.transform(table.where("id < 20")).select("id", "guess")
+    both = scored.union(scored).coalesce(1).crossJoin(scored.toDF("other", "its"))
+    expect(both.where("guess = its OR id <> other").count() == 800, "two in a task")
+    expect(of_all.transform(table).limit(3).count() == 3, "limit")
+
+
+def rows_that_wait_may_be_more_than_memory_holds(spark, model, folder):
+    params, path = _points_model(spark, folder)
+    table = spark.range(0, 20_000, 1, 2).selectExpr(
+        "CAST(id % 10 AS double) AS x", "CAST(id % 11 AS double) AS y", "repeat(CAST(id % 10 AS string), 20000) AS text"
+    )
+    scored = MillraceModel.of(path, **params).transform(table)
+    found = scored.selectExpr("sum(length(text)) AS size", "count(guess) AS rows").head()
+    expect(found == (20_000 * 20_000, 20_000), found)
+
+
+def a_stream_is_scored(spark, model, folder):
+    params, path = _points_model(spark, folder)
+    table = _points(spark).repartition(2)
+    table.write.parquet(f"{folder}/points")
+    stream = MillraceModel.of(path, **params).transform(
+        spark.readStream.schema(table.schema).parquet(f"{folder}/points")
+    )
+    query = stream.writeStream.format("memory").queryName("scored").trigger(availableNow=True).start()
+    expect(query.awaitTermination(120), "the stream does not end")
+    guesses = {row.id: row.guess for row in spark.table("scored").collect()}
+    scored = MillraceModel.of(path, **params).transform(table)
+    expect(guesses == {row.id: row.guess for row in scored.collect()}, "the same")
 
 
 def mistakes_say_what_to_do(spark, model, folder):
@@ -227,7 +300,11 @@ def main():
     folder = os.path.abspath("ml")
     os.makedirs(folder)
     for check in (
+        without_the_jar_all_columns_go_through_python,
         a_model_adds_columns,
+        columns_that_are_kept_stay_as_they_are,
+        rows_that_wait_may_be_more_than_memory_holds,
+        a_stream_is_scored,
         rows_with_nulls_have_null_answers,
         models_of_trees_take_several_columns,
         mistakes_say_what_to_do,

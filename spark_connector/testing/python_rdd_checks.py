@@ -134,6 +134,29 @@ def rdds_of_every_form_are_fed(spark, package):
         expect(batches == [3, 3, 3, 2, 2] * 2, f"batches of elements, short at a partition's end: {batches}")
 
 
+class _Own:
+    """Of this program, and with a function that nothing but PySpark's own pickles carry."""
+
+    def __init__(self, value):
+        self.value = lambda: value
+
+
+def _values(node):
+    list(node.feed())
+    feed = node.feed(batch=4, mode="inference")
+    for batch in feed:
+        feed.object_results([each if isinstance(each, int) else each.value() for each in batch.objects()])
+
+
+def elements_may_be_of_the_programs_own_classes(spark, _):
+    numbers = spark.sparkContext.parallelize(range(20), 2)
+    mixed = numbers.map(lambda x: _Own(-x) if x % 3 == 0 else x)
+    with _run(spark, _values) as cluster:
+        expect(cluster.train(mixed, end_of_feed=True).rows == 20, "rows")
+        found = cluster.inference(mixed).collect()
+        expect(found == [-x if x % 3 == 0 else x for x in range(20)], found)
+
+
 def functions_carry_what_they_use(spark, _):
     """Variables of the driver, functions of its main program, and modules that Spark sends."""
     added = {"by": 5}
@@ -242,6 +265,7 @@ def main():
         what_nodes_print_is_in_the_logs_of_executors,
         observers_hear_of_nodes,
         rdds_of_every_form_are_fed,
+        elements_may_be_of_the_programs_own_classes,
         functions_carry_what_they_use,
         errors_of_functions_reach_the_driver,
         an_element_that_cannot_be_made_is_the_users_error,

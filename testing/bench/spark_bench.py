@@ -27,7 +27,7 @@ def run_application(cluster, files, arguments, settings, **options):
     return output
 
 
-def print_machine():
+def print_machine(version=None):
     load = os.getloadavg()[0]
-    versions = f"{spark_home().name}, Python {platform.python_version()}"
+    versions = f"{spark_home(version).name}, Python {platform.python_version()}"
     print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {versions}")

@@ -53,13 +53,26 @@ def _timestamps(form: str, values: List[int]) -> List[Any]:
     return [each.replace(tzinfo=datetime.timezone.utc) for each in made] if zone else made
 
 
+def _offsets(form: str, array: ArrowArray, first: int, count: int) -> List[int]:
+    return _numbers(ctypes.c_int64 if form in ("U", "Z", "+L") else ctypes.c_int32, array.buffers[1], first, count + 1)
+
+
 def _texts(form: str, array: ArrowArray, first: int, count: int) -> List[Any]:
-    kind = ctypes.c_int64 if form in "UZ" else ctypes.c_int32
-    offsets = _numbers(kind, array.buffers[1], first, count + 1)
+    offsets = _offsets(form, array, first, count)
     begin, size = offsets[0], offsets[-1] - offsets[0]
     data = ctypes.string_at(array.buffers[2] + begin, size) if size else b""
     parts = [data[a - begin : b - begin] for a, b in zip(offsets, offsets[1:])]
     return [part.decode() for part in parts] if form in "uU" else parts
+
+
+def views(schema: ArrowSchema, array: ArrowArray, first: int, count: int) -> List[memoryview]:
+    """Rows [first, first + count) of texts or bytes without nulls, where they lie: valid as long as `array`."""
+    if count == 0:
+        return []
+    offsets = _offsets((schema.format or b"").decode(), array, first + array.offset, count)
+    begin, size = offsets[0], offsets[-1] - offsets[0]
+    data = memoryview((ctypes.c_ubyte * size).from_address(array.buffers[2] + begin) if size else b"").cast("B")
+    return [data[a - begin : b - begin] for a, b in zip(offsets, offsets[1:])]
 
 
 def _lists(form: str, schema: ArrowSchema, array: ArrowArray, first: int, count: int) -> List[Any]:
@@ -67,8 +80,7 @@ def _lists(form: str, schema: ArrowSchema, array: ArrowArray, first: int, count:
         size = int(form[3:])
         offsets = [(first + i) * size for i in range(count + 1)]
     else:
-        kind = ctypes.c_int64 if form == "+L" else ctypes.c_int32
-        offsets = _numbers(kind, array.buffers[1], first, count + 1) or [0] * (count + 1)
+        offsets = _offsets(form, array, first, count) or [0] * (count + 1)
     begin = offsets[0]
     items = to_pylist(schema.children[0].contents, array.children[0].contents, begin, offsets[-1] - begin)
     return [items[a - begin : b - begin] for a, b in zip(offsets, offsets[1:])]

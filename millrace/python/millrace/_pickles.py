@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, Iterable, List
+from typing import Any, Iterable, List, Union
 
 __all__ = ["COLUMN", "dumps", "loads"]
 
@@ -14,5 +14,5 @@ def dumps(objects: Iterable[Any]) -> List[bytes]:
     return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in objects]
 
 
-def loads(rows: Iterable[bytes]) -> List[Any]:
+def loads(rows: Iterable[Union[bytes, memoryview]]) -> List[Any]:
     return [pickle.loads(row) for row in rows]

@@ -290,7 +290,8 @@ class Batch(Mapping[str, Column]):
                 "INVALID_ARGUMENT",
                 f"these rows are no Python objects but columns: {', '.join(self._names)}; read them by name",
             )
-        return _pickles.loads(self[_pickles.COLUMN].to_pylist())
+        exported = _Exported(self._rows, _pickles.COLUMN.encode())
+        return _pickles.loads(_arrow.views(exported.schema, exported.array, 0, self.num_rows))
 
     def to_pydict(self) -> Dict[str, List[Any]]:
         """A list for each column, copied."""

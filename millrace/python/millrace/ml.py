@@ -20,8 +20,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import logging
 import uuid
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +32,15 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
-from millrace import scorers
+from millrace import _jvm, scorers
 from millrace.cluster import Cluster
 from millrace.error import FailedPreconditionError, InvalidArgumentError
 from millrace.options import FailureOptions, InputMode, NodeOptions, NodeProgram, RestartPolicy
+from millrace.spark_cluster import spark_jar
 
 __all__ = ["Fit", "MillraceEstimator", "MillraceModel"]
+
+_LOG = logging.getLogger("millrace")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,9 +94,11 @@ class MillraceModel(Model, _ScoringParams, MLReadable, MLWritable):  # type: ign
 
         MillraceModel.of("digits.onnx", inputMapping={"pixels": "image"}, outputs="scores array<float>").transform(df)
 
-    Spark's own Python workers score, each with the model in memory once. Columns are numbers, arrays of equally many
-    numbers, or Spark ML's vectors. A row in which an input is null has null in every output, but for models of trees:
-    for these a number that is null is one that is missing.
+    Spark's own Python workers score, each with the model in memory once. They get the model's inputs alone: the other
+    columns stay in the JVM, by means of the connector's jar, which is added to an application that came without, as for
+    a cluster. Where there is none, all columns of the result go through Python. Columns are numbers, arrays of equally
+    many numbers, or Spark ML's vectors. A row in which an input is null has null in every output, but for models of
+    trees: for these a number that is null is one that is missing.
     """
 
     def __init__(self, name: str, data: bytes, **params: Any) -> None:
@@ -103,6 +109,7 @@ class MillraceModel(Model, _ScoringParams, MLReadable, MLWritable):  # type: ign
         self.data = data
         self._key = uuid.uuid4().hex
         self._sent: Any = None  # the SparkContext that has the model, and its broadcast
+        self._names: Optional[Tuple[str, ...]] = None  # of the model's inputs; none: nobody here knows them
         self._given(params)
 
     @classmethod
@@ -124,15 +131,36 @@ class MillraceModel(Model, _ScoringParams, MLReadable, MLWritable):  # type: ign
         added = {field.name: to_arrow_type(field.dataType) for field in outputs}
         if twice := sorted(set(keep) & set(added)):
             raise InvalidArgumentError("INVALID_ARGUMENT", f"the table has columns {twice} already: see outputs")
-        table, arrays = _without_vectors(dataset)
         context = dataset.sparkSession.sparkContext
         if self._sent is None or self._sent[0] is not context:
             self._sent = context, context.broadcast(self.data)
         mapping = self.getOrDefault(self.inputMapping)
-        rows = self.getOrDefault(self.batchSize)
-        scoring = _Scoring(self._key, self.name, self._sent[1], mapping, arrays, keep, added, rows)
-        fields = [dataset.schema[name] for name in keep] + list(outputs)
-        return table.mapInArrow(scoring.score, StructType(fields))
+        if not mapping:
+            mapping = {name: name for name in self._inputs()}
+        for column, put in mapping.items():
+            if column not in dataset.columns:
+                raise _no_column(column, put)
+        read = list(mapping or dataset.columns)
+        table, arrays = _without_vectors(dataset, read)
+        given = [arrays.get(column, column) for column in read]
+        table = table.select([_quoted(name) for name in [*keep, *(name for name in given if name not in keep)]])
+        scoring = _Scoring(
+            self._key, self.name, self._sent[1], mapping, arrays, keep, added, self.getOrDefault(self.batchSize)
+        )
+        scored = _scored_beside(table, given, outputs, scoring)
+        if scored is not None:
+            return scored
+        return table.mapInArrow(scoring.score, StructType([table.schema[name] for name in keep] + list(outputs)))
+
+    def _inputs(self) -> Tuple[str, ...]:
+        """The names of the model's inputs; none if its library is not here, or does not read it."""
+        if self._names is None:
+            try:
+                self._names = scorers.load(self.name, self.data).inputs
+            except Exception as error:  # a worker that needs it will say so
+                _LOG.info("the inputs of %s are not known to the driver: %s", self.name, error)
+                self._names = ()
+        return self._names
 
     def write(self) -> MLWriter:
         return _ModelWriter(self)
@@ -308,70 +336,87 @@ class _EstimatorReader(MLReader):  # type: ignore[misc]
 # ---- scoring, in Spark's Python workers -----------------------------------------------------------------------------
 
 
-def _without_vectors(dataset: DataFrame) -> Tuple[DataFrame, Dict[str, str]]:
-    """A table that has an array beside each column of Spark ML's vectors, and its name by theirs."""
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _without_vectors(dataset: DataFrame, read: Sequence[str]) -> Tuple[DataFrame, Dict[str, str]]:
+    """A table that has an array beside each column of `read` that has Spark ML's vectors, and its name by theirs."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
 
-    arrays = {field.name: f"__{field.name}" for field in dataset.schema if isinstance(field.dataType, VectorUDT)}
+    arrays = {name: f"__{name}" for name in read if isinstance(dataset.schema[name].dataType, VectorUDT)}
     for name, made in arrays.items():
-        dataset = dataset.withColumn(made, vector_to_array(name))
+        dataset = dataset.withColumn(made, vector_to_array(_quoted(name)))
     return dataset, arrays
 
 
+def _scored_beside(table: DataFrame, given: Sequence[str], outputs: StructType, scoring: "_Scoring") -> Any:
+    """The table with the answers, of which only the columns `given` go through Python; None if that cannot be done."""
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    context = table.sparkSession.sparkContext
+    gateway = context._gateway
+    try:
+        _jvm.cluster_class(context, spark_jar)
+    except FailedPreconditionError as error:
+        _LOG.info("all columns of the result go through Python: %s", error.message)
+        return None
+    java_outputs = gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(outputs.json())
+    ends = gateway.jvm.io.millrace.spark.internal.spark.Scoring.of(
+        table._jdf, len(scoring.keep), _jvm.strings(gateway, given), java_outputs, scoring.rows
+    )
+    if ends is None:
+        return None
+    inputs, answers = (pa.ipc.read_schema(pa.py_buffer(each)) for each in (ends.inputSchema(), ends.outputSchema()))
+    batches = RDD(ends.batches(), context, NoOpSerializer()).mapPartitions(_Batches(scoring, inputs, answers).score)
+    return type(table)(ends.rows(batches._reserialize(NoOpSerializer())._jrdd), table.sparkSession)
+
+
+@dataclasses.dataclass(frozen=True)
 class _Scoring:
     """What a worker does with the batches of a partition."""
 
-    def __init__(
-        self,
-        key: str,
-        name: str,
-        model: Any,
-        mapping: Mapping[str, str],
-        arrays: Mapping[str, str],
-        keep: Sequence[str],
-        added: Mapping[str, pa.DataType],
-        rows: int,
-    ) -> None:
-        self._key = key
-        self._name = name
-        self._model = model
-        self._mapping = mapping
-        self._arrays = arrays
-        self._keep = keep
-        self._added = added
-        self._rows = rows
+    key: str
+    name: str
+    model: Any  # a broadcast
+    mapping: Mapping[str, str]
+    arrays: Mapping[str, str]
+    keep: Sequence[str]
+    added: Mapping[str, pa.DataType]
+    rows: int
 
     def score(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        scorer = None
-        for batch in batches:
-            if scorer is None:
-                scorer = _scorer(self._key, self._name, self._model)
-            for begin in range(0, batch.num_rows, self._rows):
-                yield self._scored(scorer, batch.slice(begin, self._rows))
+        for whole in batches:
+            for begin in range(0, whole.num_rows, self.rows):
+                batch = whole.slice(begin, self.rows)
+                columns = [batch.column(name) for name in self.keep] + self.answers(batch)
+                yield pa.RecordBatch.from_arrays(columns, [*self.keep, *self.added])
 
-    def _scored(self, scorer: scorers.Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
-        names, columns = list(self._keep), [batch.column(name) for name in self._keep]
+    def answers(self, batch: pa.RecordBatch) -> List[pa.Array]:
+        """The columns that are added to these rows."""
+        columns = []
+        scorer = _scorer(self.key, self.name, self.model)
         inputs, known = self._inputs(scorer, batch)
         answers: Dict[str, Any] = {}
         if known.any():
             answers = scorer(inputs if known.all() else {name: rows[known] for name, rows in inputs.items()})
-        for i, (name, kind) in enumerate(self._added.items()):
-            names.append(name)
+        for i, (name, kind) in enumerate(self.added.items()):
             if not answers:
                 columns.append(pa.nulls(batch.num_rows, kind))
                 continue
-            answer = answers[_answer(name, i, list(answers), len(self._added))]
+            answer = answers[_answer(name, i, list(answers), len(self.added))]
             made = _column(name, answer, kind, int(known.sum()))
             if not known.all():
                 places = np.cumsum(known) - 1
                 made = made.take(pa.array(places, mask=~known))
             columns.append(made)
-        return pa.RecordBatch.from_arrays(columns, names)
+        return columns
 
     def _inputs(self, scorer: scorers.Scorer, batch: pa.RecordBatch) -> Tuple[Dict[str, Any], Any]:
         """The model's inputs, and which rows have them all."""
-        mapping = self._mapping or {name: name for name in scorer.inputs}
+        mapping = self.mapping or {name: name for name in scorer.inputs}
         known = np.ones(batch.num_rows, bool)
         parts: Dict[str, List[Any]] = {}
         for column, put in mapping.items():
@@ -379,18 +424,36 @@ class _Scoring:
                 raise InvalidArgumentError(
                     "INVALID_ARGUMENT", f"the model has no input {put!r}; it has {', '.join(scorer.inputs)}"
                 )
-            if column not in batch.schema.names:
-                raise InvalidArgumentError(
-                    "INVALID_ARGUMENT",
-                    f"there is no column {column!r} for the model's input {put!r}: see inputMapping",
-                )
-            read = batch.column(self._arrays.get(column, column))
-            numbers, missing = _array(column, read, scorer.takes_missing)
+            given = self.arrays.get(column, column)
+            if given not in batch.schema.names:
+                raise _no_column(column, put)
+            numbers, missing = _array(column, batch.column(given), scorer.takes_missing)
             known &= ~missing
             parts.setdefault(put, []).append(numbers)
         if short := [name for name in scorer.inputs if name not in parts]:
             raise InvalidArgumentError("INVALID_ARGUMENT", f"no column is mapped to the model's inputs {short}")
         return {put: _joined(found) for put, found in parts.items()}, known
+
+
+class _Batches:
+    """The same for batches of the inputs alone, as the JVM gives and takes them: messages of Arrow with their bodies
+    (io.millrace.spark.internal.spark.Scoring)."""
+
+    def __init__(self, scoring: _Scoring, inputs: pa.Schema, outputs: pa.Schema) -> None:
+        self._scoring = dataclasses.replace(scoring, added={field.name: field.type for field in outputs})
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def score(self, batches: Iterator[bytes]) -> Iterator[bytes]:
+        for batch in batches:
+            answers = self._scoring.answers(pa.ipc.read_record_batch(pa.py_buffer(batch), self._inputs))
+            yield pa.RecordBatch.from_arrays(answers, schema=self._outputs).serialize().to_pybytes()
+
+
+def _no_column(column: str, put: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "INVALID_ARGUMENT", f"there is no column {column!r} for the model's input {put!r}: see inputMapping"
+    )
 
 
 def _joined(parts: List[Any]) -> Any:

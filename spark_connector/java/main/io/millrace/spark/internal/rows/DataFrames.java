@@ -16,6 +16,11 @@ import org.apache.spark.sql.types.StructType;
 public final class DataFrames {
   private DataFrames() {}
 
+  /** Whether this Spark has a way to make a DataFrame of its own form of rows. */
+  public static boolean takesInternalRows(SparkSession session) {
+    return internalCreateDataFrame(session.getClass()) != null;
+  }
+
   /**
    * A DataFrame of the rows of {@code internal}; if this Spark has no way to make one, of those of
    * {@code rows}, slower.

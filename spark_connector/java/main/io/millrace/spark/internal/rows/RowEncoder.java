@@ -159,7 +159,12 @@ public abstract class RowEncoder<T> {
 
   /** Whether these rows are enough for a batch: a megabyte, or 65,536. */
   public final boolean full() {
-    return builder != null && (builder.rows() >= BATCH_ROWS || builder.full(BATCH_BYTES));
+    return full(BATCH_ROWS, BATCH_BYTES);
+  }
+
+  /** Whether these rows are as many, or have about as many bytes. */
+  public final boolean full(int rows, long bytes) {
+    return builder != null && (builder.rows() >= rows || builder.full(bytes));
   }
 
   /** The rows since the last batch, at least one, in wire form. */
