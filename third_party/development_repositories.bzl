@@ -251,6 +251,7 @@ _SPARK_JARS_SCALA_2_13 = {
     "org.apache.spark:spark-common-utils_2.13:3.5.9":
         "a53071e2eb1006d0e926f4b85bb3e2d6f4edef54c8f872d234fcb508cf7a4630",
     "org.apache.spark:spark-core_2.13:3.5.9": "8406ce2ca4a61081f725b3fbe45f8ba3244a4757aa08049b4a9235db5dc1e446",
+    "org.apache.spark:spark-mllib_2.13:3.5.6": "9bf991b88d6809edb2546bf0e473481f6b711764a26a62490707182f4f99263a",
     "org.apache.spark:spark-sql-api_2.13:3.5.9": "872ac346794e1a718fa2c11ed284a1df9761e06a49d8efbd12a4fb818c334ac4",
     "org.apache.spark:spark-sql_2.13:3.5.9": "2563c1330a0cb62556022b90a67eda2e2a8710330bf1d736d22feb7594b10795",
     "org.apache.spark:spark-streaming_2.13:3.5.6": "dfa5f1485ea3500035ed2bf2a31095c5339b24546d337447c07c9e0a08d59134",

@@ -154,6 +154,7 @@ SPARK_JARS = {
     "org.apache.spark:spark-common-utils_2.12:3.5.9":
         "f67adc2920421c041c838bd36ef54cf46ae8e114cfb85b8794a220535690b9ad",
     "org.apache.spark:spark-core_2.12:3.5.9": "f8c2a9001598855b08a8f85adc66a7bec80b0e25109f0149a34e350f9340d788",
+    "org.apache.spark:spark-mllib_2.12:3.5.9": "b1fca533ad5e724ecc213cfe89d44ffb0f5a6d1c6c531a9a4306b520c4cf7666",
     "org.apache.spark:spark-sql-api_2.12:3.5.9": "9f6ea16201c783c2bfde5e913405b7d9997ad2ebd840a4977f96e82bb7d64544",
     "org.apache.spark:spark-sql_2.12:3.5.9": "7c2c0e0f551373eb80efa066e2d5d4fe878372f6f69403eae0d09b652d071083",
     "org.apache.spark:spark-streaming_2.12:3.5.6": "a0079d4555043841995b16fca44a8d1f7d8521caee9b2ae4306934bdbfcbe58e",

@@ -15,6 +15,7 @@ from spark_cluster import SparkUnavailable, java_home, spark_home
 
 _FRAME = """
 import io.millrace.spark.*;
+import io.millrace.spark.ml.*;
 import java.time.Duration;
 import java.util.Collections;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -22,7 +23,7 @@ import org.apache.spark.sql.*;
 import org.apache.spark.sql.types.StructType;
 
 final class Snippet {{
-  static void run(SparkSession spark, Dataset<Row> df, Dataset<Row> test, StructType resultSchema) {{
+  static void run(SparkSession spark, Dataset<Row> df, Dataset<Row> test, StructType resultSchema) throws Exception {{
 {code}
   }}
 }}

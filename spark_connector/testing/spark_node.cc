@@ -9,7 +9,8 @@
 #include <cstdlib>
 #include <iterator>  // for std::ssize
 #include <memory>
-#include <numeric>  // for std::accumulate
+#include <numeric>  // for std::accumulate, std::inner_product
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "millrace/batch_builder.h"
 #include "millrace/node.h"
 #include "millrace/status_macros.h"
@@ -155,6 +158,75 @@ absl::Status Work(NodeContext& ctx, const Orders& orders) {
   return absl::OkStatus();
 }
 
+// A stage of Spark ML: fits y = slope * x by least squares, and leaves the slope, times `shrink`.
+absl::Status Fit(NodeContext& ctx, const Json& fit) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, GetString(fit, "model_folder"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t batch_size, GetInt(fit, "batch_size"));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* args, GetObject(fit, "args"));
+  if (ctx.rank() < 0) {
+    ctx.WaitForStop();
+    return absl::OkStatus();
+  }
+  int64_t xx = 0;
+  int64_t xy = 0;
+  std::unique_ptr<DataFeed> train = ctx.GetDataFeed();
+  while (!train->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, train->NextBatch(batch_size));
+    if (batch.empty()) continue;
+    MILLRACE_ASSIGN_OR_RETURN(const std::span<const int64_t> x, batch.TryColumn<int64_t>("x"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::span<const int64_t> y, batch.TryColumn<int64_t>("y"));
+    xx += std::inner_product(x.begin(), x.end(), x.begin(), int64_t{0});
+    xy += std::inner_product(x.begin(), x.end(), y.begin(), int64_t{0});
+  }
+  MILLRACE_RETURN_IF_ERROR(ctx.kv().Add("xx", xx).status());
+  MILLRACE_RETURN_IF_ERROR(ctx.kv().Add("xy", xy).status());
+  MILLRACE_RETURN_IF_ERROR(ctx.Barrier("fed"));
+  if (ctx.rank() > 0) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t all_xx, ctx.kv().Add("xx", 0));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t all_xy, ctx.kv().Add("xy", 0));
+  const double slope = static_cast<double>(all_xy) / static_cast<double>(all_xx);
+  return WriteFileAtomic(absl::StrCat(folder, "/slope.txt"),
+                         absl::StrCat(slope * GetDouble(*args, "shrink").value_or(1)));
+}
+
+// With the slope that it left it adds the column "guess"; it fails at the row `bad_row`.
+absl::Status Guess(NodeContext& ctx, const Json& model, int64_t bad_row) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string path, GetString(model, "model_file"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t batch_size, GetInt(model, "batch_size"));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const double slope = std::atof(text.c_str());
+  std::unique_ptr<DataFeed> infer = ctx.GetDataFeed({.train_mode = false});
+  while (!infer->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, infer->NextBatch(batch_size));
+    if (batch.empty()) continue;
+    std::vector<double> guesses;
+    if (batch.TryColumn<int64_t>("x").ok()) {
+      for (const int64_t x : batch.column<int64_t>("x")) {
+        if (x == bad_row) return absl::InternalError(absl::StrCat("row ", x, " is too much"));
+        guesses.push_back(slope * static_cast<double>(x));
+      }
+    } else {  // an array of doubles, whose sum is meant
+      for (int64_t row = 0; row < batch.num_rows(); ++row) {
+        const std::span<const double> parts = batch.list("x")[row].values<double>();
+        guesses.push_back(slope * std::accumulate(parts.begin(), parts.end(), 0.0));
+      }
+    }
+    BatchBuilder results;
+    results.AddColumn("guess", guesses);
+    MILLRACE_ASSIGN_OR_RETURN(const RecordBatch answer, results.Build());
+    MILLRACE_RETURN_IF_ERROR(infer->BatchResults(answer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LearnOrGuess(NodeContext& ctx, int64_t bad_row) {
+  const char* fit = std::getenv("MILLRACE_FIT");
+  const char* model = std::getenv("MILLRACE_MODEL");
+  if (fit == nullptr && model == nullptr) return absl::NotFoundError("it is told nothing");
+  MILLRACE_ASSIGN_OR_RETURN(const Json told, ParseJson(fit != nullptr ? fit : model));
+  return fit != nullptr ? Fit(ctx, told) : Guess(ctx, told, bad_row);
+}
+
 // Writes what it knows of itself into <working dir or argument>/<job>-<index>.
 absl::Status Describe(NodeContext& ctx, const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", ctx.job_name(), "-", ctx.task_index());
@@ -209,9 +281,9 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
   }
   if (what == "measure") return Measure(ctx);
   if (what == "echo") return Echo(ctx);
-  return Work(ctx, {.what = what,
-                    .number = argument.empty() ? -1 : std::atoll(argument.c_str()),
-                    .first_attempt = ctx.attempt() == 0});
+  const int64_t number = argument.empty() ? -1 : std::atoll(argument.c_str());
+  if (what == "learn") return LearnOrGuess(ctx, number);
+  return Work(ctx, {.what = what, .number = number, .first_attempt = ctx.attempt() == 0});
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaPairRDD;
@@ -323,6 +324,38 @@ public final class MillraceCluster implements AutoCloseable {
   public Dataset<Row> inference(Dataset<Row> data, StructType resultSchema, InferenceOptions options) {
     checkFeed(options.queue(), "inference");
     return inferenceFeeds.results(data, resultSchema, partitions -> inferencePlan(options, partitions));
+  }
+
+  /**
+   * Results beside a part of their own rows, by a cluster that is not asked for before an action wants them. {@code
+   * pairs} has two columns, both structs: of the columns that are fed, and of those that stay. The table that is
+   * returned has the latter, and then those of {@code resultSchema}; otherwise as {@link #inference(Dataset,
+   * StructType, InferenceOptions)}. What stays waits in the task, 64 MiB at most or twice {@code rowsAtOnce} rows.
+   *
+   * <pre>{@code
+   * Dataset<Row> pairs = df.select(struct(col("image")).as("fed"), struct(col("id")).as("kept"));
+   * MillraceCluster.inferenceBeside(() -> cluster, pairs, resultSchema, 64, InferenceOptions.defaults());
+   * }</pre>
+   *
+   * @param cluster called on the driver, once if it does not throw; its owner is who gives it
+   * @param rowsAtOnce how many rows the program asks for at once, at most
+   * @throws MillraceException INVALID_ARGUMENT if a feed cannot carry a column
+   */
+  public static Dataset<Row> inferenceBeside(
+      Supplier<MillraceCluster> cluster,
+      Dataset<Row> pairs,
+      StructType resultSchema,
+      int rowsAtOnce,
+      InferenceOptions options) {
+    return InferenceFeeds.beside(
+        pairs,
+        resultSchema,
+        rowsAtOnce,
+        () -> {
+          MillraceCluster found = cluster.get();
+          found.checkFeed(options.queue(), "inference");
+          return partitions -> found.inferencePlan(options, partitions);
+        });
   }
 
   /** As {@link #inference(Dataset, StructType, InferenceOptions)}, for the elements of an RDD. */

@@ -13,6 +13,7 @@ public final class CheckApplication {
   static {
     CLASSES.put("DataChecks", DataChecks::new);
     CLASSES.put("DirectChecks", DirectChecks::new);
+    CLASSES.put("EstimatorChecks", EstimatorChecks::new);
     CLASSES.put("FaultChecks", FaultChecks::new);
     CLASSES.put("FeedChecks", FeedChecks::new);
     CLASSES.put("LayoutChecks", LayoutChecks::new);

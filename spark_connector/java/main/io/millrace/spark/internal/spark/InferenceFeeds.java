@@ -2,20 +2,27 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.feed.FeedResult;
 import io.millrace.spark.internal.rows.ColumnSlice;
 import io.millrace.spark.internal.rows.ColumnSlices;
 import io.millrace.spark.internal.rows.DataFrames;
 import io.millrace.spark.internal.rows.Pickles;
+import io.millrace.spark.internal.rows.ResultReader;
+import io.millrace.spark.internal.rows.SparkTypes;
 import java.util.ArrayDeque;
+import java.util.Iterator;
+import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
 
@@ -75,6 +82,60 @@ public final class InferenceFeeds {
         resultSchema);
   }
 
+  /**
+   * Results beside a part of their rows, lazily: {@code pairs} are two structs, of the columns that are fed and of
+   * those that stay, which the result has before those of {@code resultSchema}.
+   *
+   * @param rowsAtOnce of so many the program can make results
+   * @param plans asked, when an action asks for results, for what {@link #results(Dataset, StructType, IntFunction)}
+   *     is given: so the cluster need not be there before
+   * @throws io.millrace.spark.MillraceException INVALID_ARGUMENT if a feed cannot carry a column
+   */
+  public static Dataset<Row> beside(
+      Dataset<Row> pairs, StructType resultSchema, int rowsAtOnce, Supplier<IntFunction<FeedPlan>> plans) {
+    StructType fed = (StructType) pairs.schema().fields()[0].dataType();
+    StructType kept = (StructType) pairs.schema().fields()[1].dataType();
+    SparkTypes.schema(fed);
+    StructType schema = kept;
+    for (StructField field : resultSchema.fields()) {
+      schema = schema.add(field);
+    }
+    SparkContext spark = pairs.sparkSession().sparkContext();
+    int fedColumns = fed.length();
+    int keptColumns = kept.length();
+    return DataFrames.create(
+        pairs.sparkSession(),
+        () ->
+            new DeferredRdd<InternalRow>(
+                    spark,
+                    InternalRow.class,
+                    () -> {
+                      JavaRDD<InternalRow> rows = pairs.queryExecution().toRdd().toJavaRDD();
+                      Source<InternalRow> source = new Source<>(rows, Encoders.ofInternalRows(fed));
+                      BesideTask.Form<InternalRow> form = BesideTask.ofInternalRows(fedColumns, keptColumns);
+                      return results(
+                          source,
+                          resultSchema,
+                          plans.get(),
+                          InferenceFeeds::internalRowsOf,
+                          task -> new BesideTask<>(task, form, rowsAtOnce));
+                    })
+                .toJavaRDD(),
+        () ->
+            new DeferredRdd<Row>(
+                    spark,
+                    Row.class,
+                    () ->
+                        results(
+                            new Source<>(pairs.toJavaRDD(), Encoders.<Row>ofObjects()),
+                            resultSchema,
+                            plans.get(),
+                            InferenceFeeds::rowsOf,
+                            task -> new BesideTask<>(task, BesideTask.ofRows(), rowsAtOnce)))
+                .toJavaRDD(),
+        schema);
+  }
+
   /** Python objects of Python objects, lazily, all of them pickled each by itself. */
   public JavaRDD<byte[]> pickledResults(JavaRDD<byte[]> data, IntFunction<FeedPlan> plans) {
     Source<byte[]> source = new Source<>(data, Encoders.ofPickles());
@@ -120,29 +181,39 @@ public final class InferenceFeeds {
   }
 
   private static <T> RDD<Row> rows(Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans) {
-    return results(
-        source,
-        resultSchema,
-        plans,
-        (reader, result) -> reader.rows(result.schema(), result.columns(), result.rows()));
+    return results(source, resultSchema, plans, InferenceFeeds::rowsOf);
+  }
+
+  private static Iterator<Row> rowsOf(ResultReader reader, FeedResult result) {
+    return reader.rows(result.schema(), result.columns(), result.rows());
   }
 
   private static <T> RDD<InternalRow> internalRows(
       Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans) {
-    return results(
-        source,
-        resultSchema,
-        plans,
-        (reader, result) -> reader.internalRows(result.schema(), result.columns(), result.rows()));
+    return results(source, resultSchema, plans, InferenceFeeds::internalRowsOf);
+  }
+
+  private static Iterator<InternalRow> internalRowsOf(ResultReader reader, FeedResult result) {
+    return reader.internalRows(result.schema(), result.columns(), result.rows());
   }
 
   private static <T, R> RDD<R> results(
       Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans, RowMaker<R> maker) {
+    return results(source, resultSchema, plans, maker, task -> task);
+  }
+
+  private static <T, R> RDD<R> results(
+      Source<T> source,
+      StructType resultSchema,
+      IntFunction<FeedPlan> plans,
+      RowMaker<R> maker,
+      Function<InferenceTask<T, R>, Function2<Integer, Iterator<T>, Iterator<R>>> as) {
     JavaRDD<T> elements = source.elements;
     FeedPlan plan = plans.apply(elements.getNumPartitions());
     LongAccumulator returned = elements.context().longAccumulator("Millrace rows returned"); // in Spark's UI
     return elements
-        .mapPartitionsWithIndex(new InferenceTask<>(plan, source.encoders, resultSchema, maker, returned), true)
+        .mapPartitionsWithIndex(
+            as.apply(new InferenceTask<>(plan, source.encoders, resultSchema, maker, returned)), true)
         .setName("Millrace inference, queue '" + plan.queue + "'")
         .rdd();
   }

@@ -20,6 +20,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.sql.types.StructType;
@@ -54,16 +55,22 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
 
   @Override
   public Iterator<R> call(Integer index, Iterator<T> rows) {
+    return call(index, rows, () -> true);
+  }
+
+  /** As above. While {@code more} is false no row is taken; it turns true again as results are handed out. */
+  Iterator<R> call(Integer index, Iterator<T> rows, BooleanSupplier more) {
     if (!rows.hasNext()) {
       return Collections.emptyIterator();
     }
-    return new Results<>(this, index, rows);
+    return new Results<>(this, index, rows, more);
   }
 
   private static final class Results<T, R> implements Iterator<R> {
     private final InferenceTask<T, R> from;
     private final int index;
     private final Iterator<T> rows;
+    private final BooleanSupplier more;
     private final TaskContext task = TaskContext.get();
     private final ExecutorSite site;
     private final NodeFinder finder;
@@ -79,10 +86,11 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private final AtomicBoolean over = new AtomicBoolean(); // not only this task's thread may close it
     private Iterator<R> results = Collections.emptyIterator();
 
-    Results(InferenceTask<T, R> from, int index, Iterator<T> rows) {
+    Results(InferenceTask<T, R> from, int index, Iterator<T> rows, BooleanSupplier more) {
       this.from = from;
       this.index = index;
       this.rows = rows;
+      this.more = more;
       reader = new ResultReader(from.resultSchema);
       FeedPlan plan = from.plan;
       // A session is never left behind: others wait for its end. Whoever reads the results may stop before theirs
@@ -192,7 +200,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
 
     /** Sends or receives something; results first. */
     private void advance() {
-      if (next == null && !finished) {
+      if (next == null && !finished && more.getAsBoolean()) {
         encodeNext();
       }
       switch (session.awaitReady(next)) {
@@ -215,7 +223,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
 
     private void encodeNext() {
       long began = System.nanoTime();
-      while (rows.hasNext() && !encoder.full()) {
+      while (rows.hasNext() && !encoder.full() && more.getAsBoolean()) {
         T row = rows.next();
         if (session.wantsRows() && encoder.hold(row)) {
           continue;
