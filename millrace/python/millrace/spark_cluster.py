@@ -342,7 +342,11 @@ def _is_rdd(data: Any) -> bool:
 def _java_pickles(data: RDD[Any]) -> Any:
     """A JavaRDD of byte arrays: the elements, each pickled by itself. (PySpark's own RDDs have them in batches, whose
     elements may refer to each other, so that the ledger could neither count nor divide them.)"""
-    pickled = data.mapPartitions(lambda elements: elements, preservesPartitioning=True)
+
+    def unchanged(elements: Any) -> Any:  # here, so that it travels as the serialiser does
+        return elements
+
+    pickled = data.mapPartitions(unchanged, preservesPartitioning=True)
     pickled._jrdd_deserializer = _element_serializer()
     return pickled._jrdd
 
