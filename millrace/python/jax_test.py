@@ -7,9 +7,11 @@ import unittest
 import millrace
 
 _ROOT = os.getcwd()
-# Of 8 bytes each, so that one of eight batches begins at a multiple of _ALIGNED.
-_BATCH = 25
-_ROWS = 8 * _BATCH
+# Rows of 12 bytes, which lie at any multiple of 4: of sixteen batches, 204 bytes apart, one begins at a multiple of
+# _ALIGNED.
+_WIDTH = 3
+_BATCH = 17
+_ROWS = 16 * _BATCH
 _ALIGNED = 64  # bytes
 
 
@@ -22,13 +24,14 @@ def reads(node):
     arrays, shared = [], 0
     for batch in feed:
         ids, x = (jax.dlpack.from_dlpack(batch[name]) for name in ("id", "x"))
-        assert x.shape == (_BATCH, 2) and x.dtype == "float32" and ids.dtype == "int32", (x.shape, x.dtype, ids.dtype)
+        assert x.shape == (_BATCH, _WIDTH), x.shape
+        assert x.dtype == "float32" and ids.dtype == "int32", (x.dtype, ids.dtype)
         received = batch["x"].numpy().ctypes.data
         is_same = x.unsafe_buffer_pointer() == received
         assert is_same == (received % _ALIGNED == 0), (is_same, received % _ALIGNED)
         shared += is_same
         arrays.append((ids, x))
-        for name, part in (("name", "of type utf8 is no tensor"), ("maybe", "25 nulls")):
+        for name, part in (("name", "of type utf8 is no tensor"), ("maybe", f"{_BATCH} nulls")):
             try:
                 jax.dlpack.from_dlpack(batch[name])
             except millrace.InvalidArgumentError as error:
@@ -42,7 +45,7 @@ def reads(node):
     gc.collect()
     junk = [bytearray(1 << 16) for _ in range(64)]  # takes the place of what was freed
     for ids, x in arrays:
-        assert (x.sum(axis=1) == 2 * ids).all(), x
+        assert (x.sum(axis=1) == _WIDTH * ids).all(), x
     del junk
     print("outlived", flush=True)
 
@@ -57,7 +60,7 @@ class JaxTest(unittest.TestCase):
         )
         columns = {
             "id": np.arange(_ROWS, dtype=np.int32),
-            "x": np.repeat(np.arange(_ROWS, dtype=np.float32), 2).reshape(_ROWS, 2),
+            "x": np.repeat(np.arange(_ROWS, dtype=np.float32), _WIDTH).reshape(_ROWS, _WIDTH),
             "name": [f"row {i}" for i in range(_ROWS)],
             "maybe": [None] * _ROWS,
         }
