@@ -241,6 +241,7 @@ def _flags():
             ("core/cli/command_line.cc", "Parser::AddRun"),
             ("core/cli/command_line.cc", "Parser::AddQuarantine"),
             ("core/cli/resolve_flags.cc", "ResolveFlags::AddOnTo"),
+            ("core/cli/resolve_flags.cc", "ResolveFlags::AddPollingTo"),
         )
     ]
     return {name.replace("-", "_") for name in re.findall(r'"(?:-\w,)?--([a-z-]+)"', "\n".join(texts))}
