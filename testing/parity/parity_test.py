@@ -133,7 +133,7 @@ _DEFINITIONS = (
     r"^(?:public )?(?:final )?class {}\b",
     r"^\s*check\(\s*\"{}\"",
     r"^\s*def {}\(self",
-    r"^def {}\(spark(?:, \w+)+\):",
+    r"^def {}\(spark(?:, \w+(?:=\w+)?)+\):",
 )
 
 
