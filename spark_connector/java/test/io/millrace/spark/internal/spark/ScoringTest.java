@@ -7,6 +7,8 @@ import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.MillraceException;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -108,7 +110,7 @@ public final class ScoringTest {
   }
 
   @Test
-  public void doesNotTakeWhatArrowsMessagesDoNotCarry() {
+  public void doesNotTakeWhatArrowsMessagesDoNotCarry() throws IOException {
     Dataset<Row> table = table(10, 1, VECTOR, NUMBER);
     StructType answers = new StructType().add("answer", "double");
     assertNull(Scoring.of(table, 1, new String[] {"pairs"}, answers, 8));
@@ -117,7 +119,7 @@ public final class ScoringTest {
     assertNull(Scoring.of(table, 1, new String[] {"id"}, new StructType().add("answer", "decimal(5,2)"), 8));
     assertNotNull(Scoring.of(table, 1, new String[] {"id"}, answers, 8));
     // The source "rate" would ask the session that another test of this thread has stopped.
-    String folder = System.getProperty("java.io.tmpdir");
+    String folder = Files.createTempDirectory("stream").toString();
     Dataset<Row> stream = spark().readStream().schema("time timestamp, value bigint").parquet(folder);
     assertNull(Scoring.of(stream, 2, new String[] {"value"}, answers, 8));
   }
