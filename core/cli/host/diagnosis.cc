@@ -21,8 +21,6 @@ constexpr uint64_t kFolderBytes = uint64_t{64} << 20;
 // Programs of several nodes share processors well up to here.
 constexpr int kNodesPerProcessor = 8;
 
-std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
-
 Finding CheckMachineLimits(const MachineFacts& facts, int num_nodes) {
   const absl::Status status = CheckLimits(facts.limits, num_nodes);
   if (!status.ok()) {
@@ -31,7 +29,7 @@ Finding CheckMachineLimits(const MachineFacts& facts, int num_nodes) {
   }
   return {Level::kOk, "", "limits",
           absl::StrCat("descriptors, processes, file sizes and loopback suffice for ",
-                       num_nodes == 0 ? "a driver" : Nodes(num_nodes)),
+                       num_nodes == 0 ? "a driver" : NodesText(num_nodes)),
           ""};
 }
 
@@ -41,7 +39,7 @@ Finding CheckProcessors(const MachineFacts& facts, int num_nodes) {
   const std::string text =
       absl::StrFormat("%g%s", processors, limited ? " (the quota of a control group)" : "");
   if (num_nodes > processors * kNodesPerProcessor) {
-    return {Level::kWarning, "", "processors", absl::StrCat(text, " for ", Nodes(num_nodes)),
+    return {Level::kWarning, "", "processors", absl::StrCat(text, " for ", NodesText(num_nodes)),
             "heartbeats may come late: run fewer nodes here, or give them more processors"};
   }
   return {Level::kOk, "", "processors", text, ""};

@@ -82,9 +82,9 @@ bool LoopbackIsUp() {
          (errno != ENETUNREACH && errno != ENETDOWN && errno != EADDRNOTAVAIL);
 }
 
-std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
-
 }  // namespace
+
+std::string NodesText(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
 
 Limits ReadLimits() {
   Limits limits = {.file_bytes = SoftLimit(RLIMIT_FSIZE),
@@ -111,14 +111,14 @@ absl::Status CheckLimits(const Limits& limits, int num_nodes) {
   const uint64_t descriptors = kDescriptors + kDescriptorsPerNode * nodes;
   if (limits.descriptors < descriptors) {
     return absl::FailedPreconditionError(
-        absl::StrCat(Nodes(num_nodes), " take about ", descriptors, " file descriptors, and ",
+        absl::StrCat(NodesText(num_nodes), " take about ", descriptors, " file descriptors, and ",
                      limits.descriptors, " are allowed here: ulimit -n ", descriptors,
                      " (root, or limits.conf, raises it), or start fewer nodes"));
   }
   const uint64_t processes = kProcesses + kProcessesPerNode * nodes;
   if (limits.processes < limits.processes_used + processes) {
     return absl::FailedPreconditionError(absl::StrCat(
-        Nodes(num_nodes), " take about ", processes, " processes and threads; this user has ",
+        NodesText(num_nodes), " take about ", processes, " processes and threads; this user has ",
         limits.processes_used, " now and may have ", limits.processes, ": ulimit -u ",
         limits.processes_used + 2 * processes,
         " (root, or limits.conf, raises it), or start fewer nodes"));

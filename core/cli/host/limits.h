@@ -3,7 +3,7 @@
 // What this machine must allow before nodes are started on it: otherwise a run would break in the
 // middle, far from the cause.
 //
-// Defines: Limits, ReadLimits(), CheckLimits().
+// Defines: Limits, ReadLimits(), CheckLimits(), NodesText().
 //
 //   MILLRACE_RETURN_IF_ERROR(CheckLimits(ReadLimits(), /*num_nodes=*/64));
 #ifndef CORE_CLI_HOST_LIMITS_H_
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -31,6 +32,9 @@ struct Limits {
 // Returns FAILED_PRECONDITION, saying which limit is in the way and what to do, if `num_nodes`
 // nodes cannot run here however little they need. Thread safety: pure function.
 [[nodiscard]] absl::Status CheckLimits(const Limits& limits, int num_nodes);
+
+// "1 node", "4 nodes".
+[[nodiscard]] std::string NodesText(int count);
 
 }  // namespace millrace::cli
 

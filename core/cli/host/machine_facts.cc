@@ -99,15 +99,13 @@ bool SharedMemoryWorks() {
   return file.valid() && ::ftruncate(file.get(), 4096) == 0;
 }
 
-absl::Status ErrnoAt(absl::string_view path) { return absl::ErrnoToStatus(errno, path); }
-
 // Makes a file there and removes it.
 absl::Status TryFolder(const std::string& folder) {
   std::string path = JoinPath(folder, "millrace-doctor.XXXXXX");
   const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-  if (!file.valid()) return ErrnoAt(folder);
+  if (!file.valid()) return absl::ErrnoToStatus(errno, folder);
   const bool written = ::write(file.get(), "x", 1) == 1;
-  const absl::Status status = written ? absl::OkStatus() : ErrnoAt(folder);
+  const absl::Status status = written ? absl::OkStatus() : absl::ErrnoToStatus(errno, folder);
   ::unlink(path.c_str());
   return status;
 }
@@ -128,10 +126,11 @@ absl::StatusOr<std::string> ClustersFolder() {
   // It, or the first above it that is there: a driver makes the others.
   std::filesystem::path place = folder;
   while (::stat(place.c_str(), &info) != 0) {
-    if (errno != ENOENT || place == place.parent_path()) return ErrnoAt(place.native());
+    if (errno != ENOENT || place == place.parent_path())
+      return absl::ErrnoToStatus(errno, place.native());
     place = place.parent_path();
   }
-  if (::access(place.c_str(), W_OK | X_OK) != 0) return ErrnoAt(place.native());
+  if (::access(place.c_str(), W_OK | X_OK) != 0) return absl::ErrnoToStatus(errno, place.native());
   if (place == folder && (info.st_uid != ::geteuid() || (info.st_mode & 0077) != 0)) {
     return absl::PermissionDeniedError(absl::StrCat(
         folder, " belongs to another user, or others may read it: chmod 700 ", folder));
@@ -148,7 +147,7 @@ bool ClockIsSynchronized() {
 // What a program writes to stdout until it ends, however it ends.
 absl::StatusOr<std::string> OutputOf(const std::string& path, const std::string& argument) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoAt("a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "a pipe");
   const UniqueFd out(ends[0]);
   UniqueFd in(ends[1]);
   posix_spawn_file_actions_t actions;
@@ -189,8 +188,7 @@ absl::StatusOr<std::string> OutputOf(const std::string& path, const std::string&
   return output;
 }
 
-absl::StatusOr<std::string> AgentVersion() {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalLauncher::FindAgent({}));
+absl::StatusOr<std::string> AgentVersion(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string line, OutputOf(path, "--version"));
   // "millrace-agent 0.2.0 (...)"
   const std::vector<std::string> words = absl::StrSplit(line, ' ');
@@ -200,9 +198,8 @@ absl::StatusOr<std::string> AgentVersion() {
   return std::string(absl::StripSuffix(words[1], "\n"));
 }
 
-absl::StatusOr<std::string> Gpus() {
-  // As the agent looks for it.
-  const std::string agent = LocalLauncher::FindAgent({}).value_or("");
+// By the helper that the agent would run.
+absl::StatusOr<std::string> Gpus(const std::string& agent) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string helper,
                             FindGpuHelper(EnvOr(kGpuHelperVariable, ""), agent));
   MILLRACE_ASSIGN_OR_RETURN(const std::string output, OutputOf(helper, "--once"));
@@ -259,8 +256,9 @@ MachineFacts ReadMachineFacts() {
   ReadFolder(&facts);
   facts.clusters = ClustersFolder();
   facts.clock_synchronized = ClockIsSynchronized();
-  facts.agent = AgentVersion();
-  facts.gpus = Gpus();
+  const absl::StatusOr<std::string> agent = LocalLauncher::FindAgent({});
+  facts.agent = agent.ok() ? AgentVersion(*agent) : agent;
+  facts.gpus = Gpus(agent.value_or(""));
   return facts;
 }
 
