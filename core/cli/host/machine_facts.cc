@@ -99,20 +99,15 @@ bool SharedMemoryWorks() {
   return file.valid() && ::ftruncate(file.get(), 4096) == 0;
 }
 
-// Makes a file there and removes it.
-absl::Status TryFolder(const std::string& folder) {
-  std::string path = JoinPath(folder, "millrace-doctor.XXXXXX");
-  const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, folder);
-  const bool written = ::write(file.get(), "x", 1) == 1;
-  const absl::Status status = written ? absl::OkStatus() : absl::ErrnoToStatus(errno, folder);
-  ::unlink(path.c_str());
-  return status;
+// Makes a file where agents make theirs, and removes it.
+absl::Status TryTemporaryFiles() {
+  MILLRACE_ASSIGN_OR_RETURN(const TempDir folder, TempDir::Create("millrace-doctor"));
+  return WriteFileAtomic(JoinPath(folder.path(), "file"), "x");
 }
 
 void ReadFolder(MachineFacts* facts) {
   facts->folder = EnvOr("TMPDIR", "/tmp");
-  facts->folder_status = TryFolder(facts->folder);
+  facts->folder_status = TryTemporaryFiles();
   struct statvfs disk {};
   if (::statvfs(facts->folder.c_str(), &disk) == 0) {
     facts->folder_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
