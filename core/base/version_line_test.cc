@@ -16,9 +16,11 @@ TEST(VersionLineTest, NamesProgramVersionAndBuild) {
   const std::string line = VersionLine("millrace", "agent protocol 1");
   EXPECT_THAT(line, StartsWith(std::string("millrace ") + kMillraceVersion + " ("));
   EXPECT_THAT(line, EndsWith("; agent protocol 1)"));
-#if defined(__OPTIMIZE__)
+#if defined(MILLRACE_SANITIZER)
+  EXPECT_THAT(line, HasSubstr("with sanitizers, "));
+#elif defined(__OPTIMIZE__)
   EXPECT_THAT(line, HasSubstr("optimised, "));
-#elif !defined(MILLRACE_SANITIZER)
+#else
   EXPECT_THAT(line, HasSubstr("not optimised, "));
 #endif
 }

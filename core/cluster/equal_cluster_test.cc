@@ -110,6 +110,14 @@ class EqualClusterTest : public ::testing::Test {
     return std::stoll(said.begin()->substr(6));
   }
 
+  std::string Said() {
+    std::string said;
+    for (const auto& [node, lines] : lines()) {
+      absl::StrAppend(&said, node, ":\n  ", absl::StrJoin(lines, "\n  "), "\n");
+    }
+    return said;
+  }
+
   // One call, from the start of the cluster to its end.
   TrainResult TrainOnce(const std::vector<std::string>& args, const std::vector<int64_t>& sizes) {
     absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start(args);
@@ -154,6 +162,14 @@ TEST_F(EqualClusterTest, ABatchThatLacksRowsIsFilledWithRowsOfBefore) {
   EXPECT_EQ(result.rows, Sum(sizes));
   EXPECT_EQ(result.dropped_rows, 0);
   EXPECT_EQ(result.repeated_rows, rows_ - Sum(sizes));
+}
+
+// The call is over, and the feed has ended, when no rank has rows; this one has steps left.
+TEST_F(EqualClusterTest, ASlowRankTakesItsPaddedStepsThoughTheFeedHasEnded) {
+  const TrainResult result = TrainOnce({"pad", "10", "slow"}, {2000, 10, 10});
+  EXPECT_EQ(Steps(), 200) << Said();
+  EXPECT_EQ(result.rows, 2020);
+  EXPECT_EQ(result.repeated_rows, 2 * 1990);
 }
 
 TEST_F(EqualClusterTest, ASlowRankIsWaitedForAndNothingPilesUp) {
@@ -293,7 +309,7 @@ TEST_F(EqualClusterTest, RandomPartitionsEndTogether) {
     EXPECT_EQ(result.rows + result.dropped_rows, Sum(sizes));
     EXPECT_TRUE(pad || result.repeated_rows == 0);
     if (dies) {  // some batches were lost with the process
-      EXPECT_GT(Steps(), 0);
+      EXPECT_GT(Steps(), 0) << Said();
       EXPECT_FALSE(result.exactly_once);
       continue;
     }

@@ -89,14 +89,9 @@ void EqualSteps::BeginGeneration(const ReceiverGrant& grant) {
 
 void EqualSteps::Abort(absl::string_view call, const absl::Status& status) {
   if (call != call_ || fatal_) return;
-  bool taken = false;
-  {
-    MutexLock lock(&mu_);
-    taken = granted_ > left_;
-    granted_ -= std::exchange(left_, 0);
-  }
+  DropSteps();
   aborted_ = true;
-  if (taken && !last_) SetError(status);
+  if (granted_ > 0 && !last_) SetError(status);
 }
 
 void EqualSteps::SetError(const absl::Status& error) {
@@ -107,6 +102,11 @@ void EqualSteps::SetError(const absl::Status& error) {
 absl::Status EqualSteps::TakeError() {
   error_taken_ = true;
   return fatal_ ? error_ : std::exchange(error_, absl::OkStatus());
+}
+
+void EqualSteps::DropSteps() {
+  MutexLock lock(&mu_);
+  granted_ -= std::exchange(left_, 0);
 }
 
 void EqualSteps::DropRest() { dropped_ = Rows() - InBatches(); }

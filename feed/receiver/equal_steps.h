@@ -78,8 +78,11 @@ class EqualSteps {
   // What NextBatch has to return, once; and again as long as the call cannot go on.
   [[nodiscard]] bool failed() const { return !error_.ok() && !left_reading_; }
   [[nodiscard]] absl::Status TakeError();
-  // It has not returned it yet: the feed does not end before.
-  [[nodiscard]] bool owes_error() const { return failed() && !error_taken_; }
+  // It has not returned it yet, or has batches to give: the feed does not end before. Rows that are
+  // repeated are in no session any more.
+  [[nodiscard]] bool owes() const {
+    return !left_reading_ && (error_.ok() ? left() > 0 : !error_taken_);
+  }
   // The program reads no more: no error is of interest to it.
   void LeaveReading() { left_reading_ = true; }
 
@@ -97,6 +100,8 @@ class EqualSteps {
 
   // A batch is given out; the last `repeated` rows of it are there once more.
   void Take(int64_t repeated);
+  // Batches that may be given out now will not be.
+  void DropSteps();
   // Rows of the call that are in no batch will not be. More of them may come.
   void DropRest();
 

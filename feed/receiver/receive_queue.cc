@@ -266,7 +266,7 @@ void ReceiveQueue::HandOutPieces() {
 
 bool ReceiveQueue::Stopped(FeedMode mode) const {
   if (mode == FeedMode::kInference) return !inference_stop_.empty();
-  return !train_stop_.empty() && (equal_ == nullptr || !equal_->owes_error()) &&
+  return !train_stop_.empty() && (equal_ == nullptr || !equal_->owes()) &&
          std::all_of(feeds_.begin(), feeds_.end(),
                      [](const TrainFeed& feed) { return feed.sessions.empty(); });
 }

@@ -250,8 +250,8 @@ class ReceiveQueue {
   [[nodiscard]] bool HasEnough(TrainFeed* feed);
   // What is collected is the call's next batch.
   void TakeEqualStep();
-  // Fills what is collected with rows that were given out before.
-  void Repeat();
+  // Fills what is collected with rows that were given out before; false if there were none.
+  bool Repeat();
   // The rows of the call that are in no batch count as used, and go.
   void DropRest();
   // The program is to stop before the call is over.

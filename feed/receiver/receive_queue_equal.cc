@@ -106,8 +106,7 @@ ReceiveQueue::State ReceiveQueue::FillStep() {
       if (LeaveOutUsed(session)) TakeFrom(session);
       continue;
     }
-    if (!granted || !equal_->fills()) return State::kWait;
-    Repeat();
+    if (!granted || !equal_->fills() || !Repeat()) return State::kWait;
   }
   return granted ? Complete() : State::kWait;
 }
@@ -130,13 +129,13 @@ bool ReceiveQueue::HasEnough(TrainFeed* feed) {
   return false;
 }
 
-void ReceiveQueue::Repeat() {
+bool ReceiveQueue::Repeat() {
   std::vector<RecordBatch> given = equal_->repeat;
   if (given.empty()) {
     for (const TakenRows& piece : delivery_.pieces) given.push_back(piece.rows);
   }
   while (have_ < wanted_) {
-    if (given.empty()) return;  // the coordinator grants no such step
+    if (given.empty()) return false;  // the coordinator grants no such step
     for (const RecordBatch& rows : given) {
       const int64_t count = std::min(rows.num_rows(), wanted_ - have_);
       if (count == 0) break;
@@ -144,6 +143,7 @@ void ReceiveQueue::Repeat() {
       have_ += count;
     }
   }
+  return true;
 }
 
 void ReceiveQueue::TakeEqualStep() {
@@ -191,6 +191,7 @@ void ReceiveQueue::DropRest() {
 void ReceiveQueue::LeaveTraining() {
   delivery_ = {};
   have_ = 0;
+  equal_->DropSteps();
   for (const SessionPtr& session : SessionsOf(FeedMode::kTrain)) {
     session->used_row = session->handed.row();
     if (!FinishIfDone(session.get())) Reject(session.get(), train_stop_);

@@ -296,6 +296,41 @@ TEST_F(ReceiveQueueTest, ABatchIsFilledWithRowsAsTheyWereReceived) {
   EXPECT_THAT(Values(delivery.repeated[0]), ElementsAre(0));
 }
 
+// All rows are acknowledged long before a slow rank has taken the steps that only repeat some.
+TEST_F(ReceiveQueueTest, RepeatedBatchesAreGivenOutThoughTheFeedHasEnded) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/true), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  FeedAll(Train(0), 2);
+  ReceiverGrant grant = {.queue = "input", .feed_id = "f1", .generation = 1, .question = 1};
+  queue_.equal()->Grant(grant);
+  EXPECT_EQ(AskFor(2), State::kWait);
+  ASSERT_TRUE(queue_.ReportEqual(absl::ZeroDuration()).has_value());
+  grant.steps = 3;
+  grant.last = true;
+  queue_.equal()->Grant(grant);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  queue_.EndFeed(FeedMode::kTrain, "end");
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_FALSE(queue_.Stopped(FeedMode::kTrain));
+    Use();
+    ASSERT_EQ(AskFor(2), State::kReady);
+    EXPECT_EQ(queue_.Take().repeated.size(), 1);
+  }
+  EXPECT_TRUE(queue_.Stopped(FeedMode::kTrain));
+  EXPECT_EQ(AskFor(2), State::kStop);
+}
+
+TEST_F(ReceiveQueueTest, AFeedThatEndsBeforeTheRowsOfAStepAreHereIsStopped) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/false), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  ASSERT_THAT(Feed(Train(0), 1), IsOk());
+  queue_.equal()->Grant({.queue = "input", .feed_id = "f1", .generation = 1, .steps = 3});
+  EXPECT_EQ(AskFor(2), State::kWait);
+  queue_.EndFeed(FeedMode::kTrain, "end");
+  EXPECT_EQ(queue_.Fill(), State::kStop);
+  EXPECT_TRUE(queue_.Stopped(FeedMode::kTrain));
+}
+
 TEST_F(ReceiveQueueTest, ARankThatReadsNoMoreHearsOfNoError) {
   ASSERT_THAT(queue_.SetEqual(2, /*pad=*/false), IsOk());
   queue_.SetMode(FeedMode::kTrain);
