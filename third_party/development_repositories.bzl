@@ -83,6 +83,10 @@ def _python_packages():
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )
     python_env(
+        name = "tensorboard_packages",
+        requirements = "//spark_connector/testing:tensorboard_requirements.txt",
+    )
+    python_env(
         name = "tensorflow_packages",
         requirements = "//millrace/python:tensorflow_requirements.txt",
     )

@@ -243,6 +243,26 @@ def an_estimator_fits_in_a_pipeline(spark, model, folder):
     expect(loaded.stages[0].uid == fitted.stages[0].uid, "uid")
 
 
+def _learn_of_vectors(node, fit):
+    rows = [row for batch in node.feed(batch=fit.batch_size) for row in batch.to_pylist()]
+    matrix = xgboost.DMatrix(np.array([row["both"] for row in rows]), [row["label"] for row in rows])
+    xgboost.train({}, matrix, 20).save_model(os.path.join(fit.model_folder, "points.ubj"))
+
+
+def vectors_are_fed_and_scored_as_arrays(spark, model, folder):
+    table = _points(spark).na.fill(50)
+    estimator = MillraceEstimator(
+        _learn_of_vectors,
+        inputCols=["both", "label"],
+        modelFolder=f"{folder}/models",
+        inputMapping={"both": "features"},
+        outputs="prediction double",
+    )
+    assembler = VectorAssembler(inputCols=["x", "y"], outputCol="both")
+    rmse = _error(Pipeline(stages=[assembler, estimator]).fit(table).transform(table))
+    expect(rmse < 1, rmse)
+
+
 def an_estimator_is_saved_and_loaded(spark, model, folder):
     _estimator(folder).write().overwrite().save(f"{folder}/estimator")
     loaded = MillraceEstimator.load(f"{folder}/estimator")
@@ -309,6 +329,7 @@ def main():
         models_of_trees_take_several_columns,
         mistakes_say_what_to_do,
         an_estimator_fits_in_a_pipeline,
+        vectors_are_fed_and_scored_as_arrays,
         an_estimator_is_saved_and_loaded,
         parameters_are_searched_for,
         a_fit_that_fails_says_why,

@@ -86,6 +86,7 @@ def _programs(data, folder):
     training = ["--epochs", "1", "--model_dir", folder / "model", "--export_dir", folder / "export"]
     scoring = ["--output", folder / "predictions"]
     train, test = data / "train", data / "test"
+    steps = {"keras": ["--steps_per_epoch", "100"], "estimator": []}
     for kind in ("keras", "estimator"):
         yield f"{kind}/mnist_spark.py", [*sizes, *training, "--images_labels", train / "csv"], _exported
         yield (
@@ -103,6 +104,7 @@ def _programs(data, folder):
             [*sizes, *scoring, "--mode=inference", "--format=tfr", "--images_labels", test / "tfr", "--export_dir"],
             _predicted_rows,
         )
+        yield f"{kind}/mnist_tf.py", [*sizes, *training, *steps[kind]], _exported
     yield (
         "keras/mnist_tf_ds.py",
         [*sizes, *training, "--data_format", "tfds", "--images_labels", train / "png" / "part-*"],
@@ -114,6 +116,8 @@ def run(source, cluster, variables, jars, folder, log):
     """Runs them, one after the other, and returns how each one ended, as record_tests.py does."""
     for name, count in (("train", _TRAIN), ("test", _TEST)):
         _write(folder / "data" / name, count, count)
+    variables = variables | {"PEER_SUITE_DATA": str(folder / "data")}
+    variables["PYTHONPATH"] += f":{pathlib.Path(__file__).resolve().parent / 'stand_in'}"
     rows = []
     for script, arguments, check in _programs(folder / "data", folder):
         trains = "--model_dir" in arguments

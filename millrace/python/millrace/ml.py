@@ -171,8 +171,8 @@ class MillraceModel(Model, _ScoringParams, MLReadable, MLWritable):  # type: ign
 
 
 class MillraceEstimator(Estimator, _ScoringParams, MLReadable, MLWritable):  # type: ignore[misc]
-    """fit(df) runs a program on a cluster of nodes, feeds it the columns `inputCols`, and makes a MillraceModel of the
-    one file that it leaves in its model folder.
+    """fit(df) runs a program on a cluster of nodes, feeds it the columns `inputCols` (Spark ML's vectors as arrays of
+    doubles), and makes a MillraceModel of the one file that it leaves in its model folder.
 
     program: a function of a node and of what it works for (Fit), which travels as Spark's own functions do, or a
     NodeProgram. Errors are MillraceError, with the first cause; nothing is left running.
@@ -232,7 +232,7 @@ class MillraceEstimator(Estimator, _ScoringParams, MLReadable, MLWritable):  # t
         ) as cluster:
             columns = self.getOrDefault(self.inputCols) or dataset.columns
             cluster.train(
-                dataset.select(columns), fit.num_epochs, self.getOrDefault(self.feedTimeout), end_of_feed=True
+                _with_arrays(dataset, columns), fit.num_epochs, self.getOrDefault(self.feedTimeout), end_of_feed=True
             )
         return self._copyValues(MillraceModel(*_read_file(spark, folder)))  # type: ignore[no-any-return]
 
@@ -340,12 +340,29 @@ def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
+def _has_vectors(dataset: DataFrame, column: str) -> bool:
+    from pyspark.ml.linalg import VectorUDT
+
+    return isinstance(dataset.schema[column].dataType, VectorUDT)
+
+
+def _with_arrays(dataset: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns, with arrays instead of Spark ML's vectors."""
+    from pyspark.ml.functions import vector_to_array
+
+    return dataset.select(
+        [
+            vector_to_array(_quoted(name)).alias(name) if _has_vectors(dataset, name) else _quoted(name)
+            for name in columns
+        ]
+    )
+
+
 def _without_vectors(dataset: DataFrame, read: Sequence[str]) -> Tuple[DataFrame, Dict[str, str]]:
     """A table that has an array beside each column of `read` that has Spark ML's vectors, and its name by theirs."""
     from pyspark.ml.functions import vector_to_array
-    from pyspark.ml.linalg import VectorUDT
 
-    arrays = {name: f"__{name}" for name in read if isinstance(dataset.schema[name].dataType, VectorUDT)}
+    arrays = {name: f"__{name}" for name in read if _has_vectors(dataset, name)}
     for name, made in arrays.items():
         dataset = dataset.withColumn(made, vector_to_array(_quoted(name)))
     return dataset, arrays
