@@ -109,7 +109,7 @@ def a_program_of_ours_shows_its_loss(spark, folder):
 
 
 def main():
-    spark = SparkSession.builder.getOrCreate()
+    spark = SparkSession.builder.config("spark.executorEnv.MILLRACE_LIBRARY", sys.argv[1]).getOrCreate()
     for check in (a_ported_program_shows_its_loss, a_program_of_ours_shows_its_loss):
         folder = os.path.abspath(check.__name__)
         os.makedirs(folder)
