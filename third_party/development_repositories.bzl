@@ -172,6 +172,11 @@ def _debian_roots():
         suite = "bookworm",
     )
     debian_root(
+        name = "debian_bookworm_prometheus_root",
+        packages = ["prometheus"],
+        suite = "bookworm",
+    )
+    debian_root(
         name = "debian_bullseye_root",
         suite = "bullseye",
     )

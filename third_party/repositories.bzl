@@ -16,6 +16,7 @@ load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
 load(":curl_config.bzl", "CURL_CONFIG")
+load(":httplib_edits.bzl", "HTTPLIB_EDITS")
 load(":jeromq_edits.bzl", "JEROMQ_EDITS")
 load(":libzmq_edits.bzl", "LIBZMQ_EDITS", "LIBZMQ_PLATFORM")
 load(":versions.bzl", "DEBIAN_SOURCES", "JEROMQ", "JNACL", "PYPI_SOURCES", "SPARK_JARS", "SYSTEM_LIBRARIES")
@@ -276,6 +277,22 @@ def _source_distributions():
         ],
         files = {"generated/curl_config.h": CURL_CONFIG},
         build_file = Label("//third_party:curl.BUILD"),
+    )
+
+    # An HTTP server in one header. Debian's package for bookworm is older, and a shared library.
+    maybe(
+        debian_source,
+        name = "millrace_cpp_httplib",
+        package = "cpp-httplib",
+        version = DEBIAN_SOURCES["cpp-httplib"].version,
+        sha256 = DEBIAN_SOURCES["cpp-httplib"].sha256,
+        compression = "xz",
+        include = [
+            "LICENSE",
+            "httplib.h",
+        ],
+        edits = {"httplib.h": HTTPLIB_EDITS},
+        build_file = Label("//third_party:cpp_httplib.BUILD"),
     )
 
     # simdjson as its Python binding carries it; Debian's package has no archive.

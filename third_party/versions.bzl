@@ -102,6 +102,10 @@ SYSTEM_LIBRARIES = {
 
 # Upstream's archives, as some release of Debian has them.
 DEBIAN_SOURCES = {
+    "cpp-httplib": struct(
+        sha256 = "c88f6495da71e778c82c22995b547a92ceb41cc4016f9028df67106a24b9210d",
+        version = "0.18.7",
+    ),
     "curl": struct(
         sha256 = "6766ada7101d292b42b8b15681120acd68effa4a9660935853cf6d61f0d984d4",
         version = "8.14.1",

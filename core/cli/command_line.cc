@@ -84,6 +84,7 @@ class Parser {
         ->check(CLI::IsMember(CompletionShells()));
     AddRun();
     AddViews();
+    AddMetrics();
     AddControls();
     AddSecret();
     AddDoctor();
@@ -96,6 +97,7 @@ class Parser {
  private:
   void AddRun();
   void AddViews();
+  void AddMetrics();
   void AddControls();
   void AddSecret();
   void AddDoctor();
@@ -106,6 +108,7 @@ class Parser {
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   absl::Status FinishOn();
   absl::Status FinishDoctor();
+  absl::Status FinishMetrics();
   absl::Status FinishEnv();
   absl::Status CheckCommand(const std::vector<std::string>& words) const;
   std::string Command() const;
@@ -122,6 +125,8 @@ class Parser {
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
   bool keep_port_ = false;
+  CLI::App* metrics_ = nullptr;
+  MetricsServerOptions served_;
   ClusterChoice choice_;
   int event_lines_ = 100;
   int log_lines_ = 20;
@@ -329,6 +334,36 @@ void Parser::AddViews() {
   AddView("clusters");
 }
 
+void Parser::AddMetrics() {
+  metrics_ = app_.add_subcommand("metrics");
+  AddChoice(metrics_);
+  metrics_->add_flag("--nodes", line_.metrics.nodes);
+  metrics_->add_option("--port", served_.port)->check(CLI::Range(0, 65535));
+  metrics_->add_option("--address", served_.address);
+  metrics_->add_option("--scrape-token", served_.token_file);
+  metrics_->add_option("--certificate", served_.certificate_file);
+  metrics_->add_option("--key", served_.key_file);
+  metrics_->add_option("--client-ca", served_.client_ca_file);
+}
+
+absl::Status Parser::FinishMetrics() {
+  line_.metrics.choice = choice_;
+  if (metrics_->count("--port") > 0) {
+    if (line_.metrics.nodes) {
+      return absl::InvalidArgumentError("with --port each request says it: /metrics?nodes=1");
+    }
+    line_.metrics.serve = served_;
+    return CheckServed(served_);
+  }
+  for (const char* name :
+       {"--address", "--scrape-token", "--certificate", "--key", "--client-ca"}) {
+    if (metrics_->count(name) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " goes with --port"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 CLI::App* Parser::AddControl(CLI::App* parent, const std::string& name, bool json) {
   CLI::App* app = parent->add_subcommand(name);
   AddChoice(app);
@@ -459,6 +494,10 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   }
   if (line_.command == "doctor") {
     MILLRACE_RETURN_IF_ERROR(FinishDoctor());
+    return line_;
+  }
+  if (line_.command == "metrics") {
+    MILLRACE_RETURN_IF_ERROR(FinishMetrics());
     return line_;
   }
   if (line_.command != "run") {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/cli/control_commands.h"
 #include "core/cli/doctor_command.h"
+#include "core/cli/metrics/metrics_command.h"
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
@@ -30,6 +31,7 @@ struct CommandLine {
   ResolveOptions resolve;  // resolve ...
   SecretOptions secret;    // agent-secret
   DoctorOptions doctor;
+  MetricsOptions metrics;
 };
 
 // `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the

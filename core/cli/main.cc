@@ -75,6 +75,7 @@ int Main(std::vector<std::string> args) {
   if (line->command == "events") return ShowEvents(line->view);
   if (line->command == "logs") return ShowLogs(line->view);
   if (line->command == "clusters") return ShowClusters(line->view);
+  if (line->command == "metrics") return Metrics(line->metrics);
   if (line->command == "kv get") return KvGet(line->control);
   if (line->command == "kv set") return KvSet(line->control);
   if (line->command == "kv list") return KvList(line->control);

@@ -25,7 +25,7 @@ def _site(ctx, name):
     return sites[0]
 
 def _download(ctx):
-    name = "%s_%s.orig.tar.gz" % (ctx.attr.package, ctx.attr.version)
+    name = "%s_%s.orig.tar.%s" % (ctx.attr.package, ctx.attr.version, ctx.attr.compression)
     ctx.report_progress("downloading %s with apt" % name)
     if not ctx.path(_HELPER).exists:
         fail("\nThere is no %s to download %s with: this is no Debian.\n%s" % (_HELPER, name, offline_hint(ctx)))
@@ -44,5 +44,5 @@ def _debian_source_impl(ctx):
 
 debian_source = repository_rule(
     implementation = _debian_source_impl,
-    attrs = dict(ARCHIVE_ATTRS, package = attr.string(mandatory = True)),
+    attrs = dict(ARCHIVE_ATTRS, package = attr.string(mandatory = True), compression = attr.string(default = "gz")),
 )

@@ -33,7 +33,7 @@ def kept_archive(ctx):
     cache = _cache(ctx)
     if not cache:
         return ""
-    archive = ctx.execute(["sh", "-c", "ls \"$1\"/*.tar.gz 2>/dev/null | head -n 1", "sh", cache]).stdout.strip()
+    archive = ctx.execute(["sh", "-c", "ls \"$1\"/*.tar.* 2>/dev/null | head -n 1", "sh", cache]).stdout.strip()
     return archive if archive and _sha256(ctx, archive) == ctx.attr.sha256 else ""
 
 def offline_hint(ctx):
@@ -68,7 +68,7 @@ def _edit(ctx, path, edits):
 def unpack_archive(ctx, archive):
     """Makes the repository of the archive and of the rule's other attributes."""
     result = ctx.execute(
-        ["tar", "xzf", archive, "--strip-components=1", "--wildcards"] +
+        ["tar", "xf", archive, "--strip-components=1", "--wildcards"] +
         ["--exclude=%s" % pattern for pattern in ctx.attr.exclude] +
         ["*/" + pattern for pattern in ctx.attr.include],
     )

@@ -20,6 +20,7 @@ Look
   events     what happened (-f: and what happens next)
   logs       the last lines of nodes (-f: and new ones)
   clusters   this user's clusters on this machine
+  metrics    clusters in numbers, for Prometheus: once, or at a port
   resolve    where the members of any cluster are: Kubernetes, Slurm, Spark, TF_CONFIG, ...
 
 Act
@@ -193,6 +194,32 @@ Agents that listen (millrace-agent agent --listen)
   "      --connect HOST:PORT --ca FILE --identity FILE --token-file FILE\n"                   \
   "                                a coordinator elsewhere: its CA's certificate, a client\n" \
   "                                certificate with its key, and a token\n"
+
+constexpr char kMetrics[] = R"(usage: millrace metrics [--port N] [OPTIONS]
+
+Clusters in numbers, as Prometheus and OpenMetrics have them: nodes by state, start times, restarts,
+rows and where a feed's time goes, GPUs. Once on stdout; with --port for whoever asks there, until
+it is ended. docs/observability.md lists the numbers, and has alerts and a dashboard for Grafana.
+
+  millrace metrics
+  millrace metrics --port 9464
+  millrace metrics --port 9464 --address 0.0.0.0 --certificate host.pem --key host.key
+      --scrape-token token
+
+All clusters of yours that run on this machine, or the one that is named. They are watched as the
+window does it: that costs them nothing, however often somebody asks. A port that other machines
+reach needs TLS, and a token or certificates of callers.
+
+      --nodes                   each node and GPU as well (at a port: /metrics?nodes=1)
+      --port N                  answer GET /metrics there; 0: at any port that is free. Its address
+                                is the first line on stdout
+      --address A               of this machine, in numbers (127.0.0.1)
+      --scrape-token FILE       whose first line callers bring as "Authorization: Bearer ..."
+      --certificate FILE        PEM, with what leads to its CA: HTTPS
+      --key FILE                PEM: of that certificate
+      --client-ca FILE          PEM: callers need a certificate of one of these
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
 
 constexpr char kStatus[] = R"(usage: millrace status [OPTIONS]
 
@@ -503,6 +530,7 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"kv list", kKv},
                                                          {"kv set", kKv},
                                                          {"logs", kLogs},
+                                                         {"metrics", kMetrics},
                                                          {"nodes", kNodes},
                                                          {"resolve", kResolve},
                                                          {"resolve cluster", kResolveCluster},

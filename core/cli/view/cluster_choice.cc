@@ -83,12 +83,8 @@ absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice& choice,
-                                                            Purpose purpose) {
-  if (!choice.connect.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(ClusterClientOptions options, FromConnect(choice));
-    return RawClusterClient::Connect(std::move(options));
-  }
+absl::StatusOr<ClusterClientOptions> OptionsOf(const ClusterChoice& choice, Purpose purpose) {
+  if (!choice.connect.empty()) return FromConnect(choice);
   if (!choice.ca_file.empty() || !choice.identity_file.empty() || !choice.token_file.empty()) {
     return absl::InvalidArgumentError(
         "--ca, --identity and --token-file go with --connect HOST:PORT");
@@ -101,7 +97,13 @@ absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice&
                      " with --cluster FILE, or start one: `millrace run -n 2 -- PROGRAM`"));
   }
   if (!file.ok()) return file.status();
-  return RawClusterClient::Connect(ClusterClientOptionsFrom(*file));
+  return ClusterClientOptionsFrom(*file);
+}
+
+absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice& choice,
+                                                            Purpose purpose) {
+  MILLRACE_ASSIGN_OR_RETURN(ClusterClientOptions options, OptionsOf(choice, purpose));
+  return RawClusterClient::Connect(std::move(options));
 }
 
 }  // namespace millrace::cli

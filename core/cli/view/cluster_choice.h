@@ -2,7 +2,7 @@
 //
 // Which cluster a command is about, and the way to it.
 //
-// Defines: ClusterChoice, Purpose, ConnectTo().
+// Defines: ClusterChoice, Purpose, OptionsOf(), ConnectTo().
 #ifndef CORE_CLI_VIEW_CLUSTER_CHOICE_H_
 #define CORE_CLI_VIEW_CLUSTER_CHOICE_H_
 
@@ -33,6 +33,8 @@ enum class Purpose {
 // Returns INVALID_ARGUMENT for options that do not go together, and for kAct if nothing was chosen
 // and several clusters run, naming them; UNAVAILABLE if nothing was chosen and no cluster runs;
 // NOT_FOUND for a cluster or file that is not there. Does not reach out yet. Blocking: disk.
+[[nodiscard]] absl::StatusOr<ClusterClientOptions> OptionsOf(const ClusterChoice& choice,
+                                                             Purpose purpose);
 [[nodiscard]] absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(
     const ClusterChoice& choice, Purpose purpose);
 

@@ -1,0 +1,81 @@
+#include "core/cli/metrics/metrics_command.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/cli/metrics/exporter.h"
+#include "core/cli/output/answer.h"
+#include "core/cli/output/report_error.h"
+#include "millrace/status_macros.h"
+
+namespace millrace::cli {
+namespace {
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") || address == "::1";
+}
+
+bool IsChosen(const ClusterChoice& choice) {
+  return !choice.cluster.empty() || !choice.connect.empty();
+}
+
+absl::StatusOr<std::unique_ptr<Exporter>> MakeExporter(const ClusterChoice& choice) {
+  if (!IsChosen(choice)) return std::make_unique<Exporter>(ClustersOfThisUser);
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterClientOptions chosen, OptionsOf(choice, Purpose::kLook));
+  return std::make_unique<Exporter>([chosen] {
+    return ClustersToWatch{.running = {{"", chosen}}};
+  });
+}
+
+absl::Status Serve(const MetricsServerOptions& options, Exporter* exporter) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MetricsServer> server,
+      MetricsServer::Start(options, [exporter](const MetricsRequest& request) {
+        return exporter->Scrape({.format = request.format, .nodes = request.nodes});
+      }));
+  MILLRACE_RETURN_IF_ERROR(WriteAnswer(
+      absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
+                   absl::StrContains(options.address, ':') ? absl::StrCat("[", options.address, "]")
+                                                           : options.address,
+                   ":", server->port(), "/metrics\n")));
+  while (true) pause();
+}
+
+absl::Status Print(bool nodes, Exporter* exporter) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::string text,
+      exporter->Scrape({.format = MetricsFormat::kOpenMetrics, .nodes = nodes}));
+  return WriteAnswer(text);
+}
+
+absl::Status MetricsOrError(const MetricsOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, MakeExporter(options.choice));
+  return options.serve.has_value() ? Serve(*options.serve, exporter.get())
+                                   : Print(options.nodes, exporter.get());
+}
+
+}  // namespace
+
+absl::Status CheckServed(const MetricsServerOptions& options) {
+  if (IsLoopback(options.address)) return absl::OkStatus();
+  if (options.certificate_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("other machines reach ", options.address,
+                     ": give --certificate FILE and --key FILE, so that nobody reads along"));
+  }
+  if (options.token_file.empty() && options.client_ca_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("other machines reach ", options.address,
+                     ": give --scrape-token FILE or --client-ca FILE, which say who may ask"));
+  }
+  return absl::OkStatus();
+}
+
+int Metrics(const MetricsOptions& options) { return ReportError(MetricsOrError(options)); }
+
+}  // namespace millrace::cli

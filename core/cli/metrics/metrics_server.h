@@ -1,0 +1,59 @@
+// File: core/cli/metrics/metrics_server.h
+//
+// GET /metrics over HTTP, or HTTPS, for Prometheus.
+//
+// Defines: MetricsRequest, MetricsServerOptions, MetricsServer.
+//
+//   MILLRACE_ASSIGN_OR_RETURN(auto server, MetricsServer::Start({.port = 9464}, answer));
+#ifndef CORE_CLI_METRICS_METRICS_SERVER_H_
+#define CORE_CLI_METRICS_METRICS_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/cli/metrics/metrics_text.h"
+
+namespace millrace::cli {
+
+struct MetricsRequest {
+  MetricsFormat format = MetricsFormat::kText;
+  bool nodes = false;  // "/metrics?nodes=1"
+};
+
+struct MetricsServerOptions {
+  std::string address = "127.0.0.1";  // an address of this host, in numbers
+  int port = 0;                       // 0: any that is free
+  // A file whose first line every request must bring as "Authorization: Bearer ...". It is read for
+  // each request, so that it may be replaced. Empty: nothing is asked for.
+  std::string token_file;
+  // PEM files: the certificate with what leads to its CA, and its key. Empty: no TLS.
+  std::string certificate_file;
+  std::string key_file;
+  // PEM: callers must have a certificate of one of these. Empty: none is asked for.
+  std::string client_ca_file;
+};
+
+// Whoever may connect may take all of its four threads for some seconds each; nothing else waits
+// for them. A request is at most some hundred headers of 8 KiB, and has no body.
+//
+// Threads: "cli-metrics", and the library's four. Thread safety: thread-safe. Blocking: the
+// destructor, until answers under way are written or five seconds have passed.
+class MetricsServer {
+ public:
+  using Answer = std::function<absl::StatusOr<std::string>(const MetricsRequest&)>;
+
+  // Returns INVALID_ARGUMENT for an address that is none, or options that do not go together; the
+  // error of a file; UNAVAILABLE, naming it, if the port cannot be listened on. `answer` is called
+  // from several threads; its error is the text of a 503.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const MetricsServerOptions& options, Answer answer);
+  virtual ~MetricsServer() = default;
+
+  [[nodiscard]] virtual int port() const = 0;
+};
+
+}  // namespace millrace::cli
+
+#endif  // CORE_CLI_METRICS_METRICS_SERVER_H_
