@@ -307,6 +307,12 @@ std::vector<Family> ClusterFamilies() {
                    absl::ToDoubleSeconds(TimeFromProto(of.view->cluster().started()) -
                                          absl::UnixEpoch()));
        }},
+      {{"millrace_cluster_heard_timestamp_seconds", MetricType::kGauge,
+        "When its coordinator last said what it knows, by its own clock.", "seconds"},
+       [](const ClusterNumbers& of, MetricsText* text) {
+         text->Add({{"cluster", of.id}},
+                   absl::ToDoubleSeconds(of.view->time() - absl::UnixEpoch()));
+       }},
       {{"millrace_slots", MetricType::kGauge, "Places for nodes, by state."}, AddSlots},
       {{"millrace_start_seconds", MetricType::kGauge,
         "From the cluster's start until its median and its last node reached a state.", "seconds"},

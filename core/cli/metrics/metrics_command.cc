@@ -8,9 +8,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/cli/metrics/cluster_metrics.h"
 #include "core/cli/metrics/exporter.h"
 #include "core/cli/output/answer.h"
 #include "core/cli/output/report_error.h"
+#include "core/client/cluster_view.h"
+#include "core/client/raw_cluster_client.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
@@ -46,17 +49,22 @@ absl::Status Serve(const MetricsServerOptions& options, Exporter* exporter) {
   while (true) pause();
 }
 
-absl::Status Print(bool nodes, Exporter* exporter) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::string text,
-      exporter->Scrape({.format = MetricsFormat::kOpenMetrics, .nodes = nodes}));
+// Whoever names a cluster hears why there is nothing of it.
+absl::Status Print(const ClusterChoice& choice, const ClusterMetricsOptions& options) {
+  if (IsChosen(choice)) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
+                              ConnectTo(choice, Purpose::kLook));
+    MILLRACE_ASSIGN_OR_RETURN(const ClusterView view, client->Snapshot());
+    return WriteAnswer(ClusterMetrics({&view}, {}, options));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, Exporter(ClustersOfThisUser).Scrape(options));
   return WriteAnswer(text);
 }
 
 absl::Status MetricsOrError(const MetricsOptions& options) {
+  if (!options.serve.has_value()) return Print(options.choice, {.nodes = options.nodes});
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, MakeExporter(options.choice));
-  return options.serve.has_value() ? Serve(*options.serve, exporter.get())
-                                   : Print(options.nodes, exporter.get());
+  return Serve(*options.serve, exporter.get());
 }
 
 }  // namespace

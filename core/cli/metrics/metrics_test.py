@@ -89,6 +89,16 @@ class PrintTest(MetricsTestCase):
         self.assertRegex(only, state)
         self.assertTrue(only.endswith("# EOF\n"))
 
+    def test_a_cluster_that_is_named_and_gone(self):
+        cluster = self.start_cluster()
+        [file] = pathlib.Path(self.path("clusters")).glob("*.json")
+        copy = self.write("copy.json", file.read_text(encoding="utf-8"), 0o600)
+        self.assertIn('phase="running"} 1', self.metrics("--cluster", copy))
+        self.write("done", "")
+        self.assertEqual(cluster.wait(WAIT_S), 0)
+        done = self.run_cli("metrics", "--cluster", copy)
+        self.assertEqual((done.returncode, done.stdout), (69, ""), done.stderr)
+
     def test_mistakes(self):
         for args, words in (
             (["--address", "127.0.0.1"], "--address goes with --port"),
