@@ -21,6 +21,7 @@
 #include "core/agent/node/node_environment.h"
 #include "core/base/text.h"
 #include "core/cli/help/completion.h"
+#include "core/cli/help/suggestion.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/resolve_flags.h"
 #include "core/cluster/log_folder.h"
@@ -32,15 +33,22 @@ namespace {
 // The options of `run --on`.
 constexpr char kOnGroup[] = "on";
 
-// Refuses -np, mpirun's option, which CLI11 would take for -n with the value "p".
-absl::Status CheckNoNp(const std::vector<std::string>& args) {
+// Refuses what other launchers call -n, such as mpirun's -np, which CLI11 would take for -n with
+// the value "p".
+absl::Status CheckNoOtherLaunchers(const std::vector<std::string>& args) {
+  static const auto* const kOthers =
+      new std::map<absl::string_view, absl::string_view>{{"-np", "mpirun"},
+                                                         {"--np", "mpirun"},
+                                                         {"--ntasks", "srun"},
+                                                         {"--nproc-per-node", "torchrun"},
+                                                         {"--nproc_per_node", "torchrun"}};
   for (const std::string& arg : args) {
     if (arg == "--") break;
-    if (absl::StartsWith(arg, "-np")) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(EscapeControls(arg),
-                       " is mpirun's option: write -n NODES (millrace run --help says more)"));
-    }
+    const auto other = kOthers->find(arg.substr(0, arg.find('=')));
+    if (other == kOthers->end() && !absl::StartsWith(arg, "-np")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        EscapeControls(arg), " is ", other == kOthers->end() ? "mpirun" : other->second,
+        "'s option: write -n NODES (millrace run --help says more)"));
   }
   return absl::OkStatus();
 }
@@ -111,6 +119,7 @@ class Parser {
   absl::Status FinishMetrics();
   absl::Status FinishEnv();
   absl::Status CheckCommand(const std::vector<std::string>& words) const;
+  std::string SuggestOption(const std::string& command, const std::vector<std::string>& args);
   std::string Command() const;
   absl::StatusOr<CommandLine> Finish();
 
@@ -405,14 +414,29 @@ absl::Status Parser::CheckCommand(const std::vector<std::string>& words) const {
     const auto next = std::find_if(known.begin(), known.end(),
                                    [&](const CLI::App* app) { return app->get_name() == word; });
     if (next == known.end()) {
+      std::vector<std::string> names;
+      for (const CLI::App* app : known) names.push_back(app->get_name());
       return absl::InvalidArgumentError(absl::StrCat("there is no command ", command,
-                                                     EscapeControls(word), " (millrace ", command,
-                                                     "--help lists them)"));
+                                                     EscapeControls(word), Suggestion(word, names),
+                                                     " (millrace ", command, "--help lists them)"));
     }
     at = *next;
     absl::StrAppend(&command, word, " ");
   }
   return absl::OkStatus();
+}
+
+// Of the first option that the command does not have.
+std::string Parser::SuggestOption(const std::string& command,
+                                  const std::vector<std::string>& args) {
+  const std::vector<std::string> known = Options(command);
+  for (const std::string& arg : args) {
+    const std::string name = arg.substr(0, arg.find('='));
+    if (name == "--") break;
+    if (!absl::StartsWith(name, "--")) continue;
+    if (std::find(known.begin(), known.end(), name) == known.end()) return Suggestion(name, known);
+  }
+  return "";
 }
 
 std::string Parser::Command() const {
@@ -459,17 +483,19 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
     return line_;
   } catch (const CLI::ParseError& error) {
     const std::string command = Command();
-    if (command == "run") MILLRACE_RETURN_IF_ERROR(CheckNoNp(as_written));
-    return absl::InvalidArgumentError(absl::StrCat(FirstLine(error.what()), " (millrace ", command,
-                                                   command.empty() ? "" : " ",
-                                                   "--help says more)"));
+    if (command == "run") MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers(as_written));
+    return absl::InvalidArgumentError(
+        absl::StrCat(FirstLine(error.what()), SuggestOption(command, as_written), " (millrace ",
+                     command, command.empty() ? "" : " ", "--help says more)"));
   }
   line_.command = Command();
   if (line_.command == "run") {
     std::vector<std::string> rest = run_->remaining();
     if (!rest.empty() && absl::StartsWith(rest.front(), "-")) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "unknown option ", EscapeControls(rest.front()), " (millrace run --help lists them)"));
+      MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers({rest.front()}));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown option ", EscapeControls(rest.front()),
+                       SuggestOption("run", {rest.front()}), " (millrace run --help lists them)"));
     }
     if (split && !rest.empty()) rest.push_back("--");  // it was the program's own
     rest.insert(rest.end(), program.begin(), program.end());

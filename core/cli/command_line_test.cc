@@ -1,6 +1,7 @@
 #include "core/cli/command_line.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -43,6 +44,22 @@ TEST(CommandLineTest, DashesAreNotNeededBeforeAProgram) {
 TEST(CommandLineTest, AMistypedOptionIsNoProgram) {
   EXPECT_THAT(ParseCommandLine({"run", "--num-executor", "3", "true"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--num-executor")));
+}
+
+TEST(CommandLineTest, WhatWasMeant) {
+  for (const auto& [args, meant] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"rnu", "-n", "2"}, "there is no command rnu; did you mean run? ("},
+           {{"kv", "lits"}, "did you mean list?"},
+           {{"run", "--num-executor", "3", "true"}, "did you mean --num-executors?"},
+           {{"run", "--tiemout=3", "true"}, "did you mean --timeout?"},
+           {{"status", "--wacth"}, "did you mean --watch?"},
+           {{"run", "--nproc-per-node", "3", "true"}, "torchrun's option: write -n NODES"},
+           {{"run", "--nproc_per_node=3", "true"}, "torchrun's option: write -n NODES"},
+           {{"run", "-np", "3", "true"}, "-np is mpirun's option: write -n NODES"}}) {
+    EXPECT_THAT(ParseCommandLine(args),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(meant)));
+  }
+  EXPECT_THAT(ParseCommandLine({"run", "./train", "--np", "3"}), IsOk()) << "the program's own";
 }
 
 TEST(CommandLineTest, ReadersTakeAClusterInThreeWays) {
