@@ -203,6 +203,7 @@ void Parser::AddRun() {
   AddDuration(run_, "--stop-timeout", &failure.stop_timeout);
 
   run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
+  run_->add_flag("--timestamp-output", run.timestamp_output);
   run_->add_flag("-q,--quiet", run.quiet);
 
   const std::vector<CLI::Option*> here = run_->get_options();
@@ -541,6 +542,10 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
   run.output = kModes->at(output_);
+  if (run.timestamp_output && run.output != OutputMode::kPrefixed) {
+    return absl::InvalidArgumentError(
+        "--timestamp-output is for lines with a prefix: without --output raw or none");
+  }
   run.cluster.node.release_port = !keep_port_;
   RestartPolicy& restart = run.cluster.failure.restart;
   restart.max_backoff = std::max(restart.max_backoff, restart.initial_backoff);

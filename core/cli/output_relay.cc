@@ -10,6 +10,8 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/cli/output/node_line.h"
@@ -160,7 +162,10 @@ std::string OutputRelay::Prefix(absl::string_view node, LogSource source) const 
   const Styler& style = source == LogSource::kStdout ? out_style_ : err_style_;
   std::string name(node);
   if (style.enabled()) name.resize(std::max(name.size(), options_.name_width), ' ');
-  return style(StyleOfRole(node), absl::StrCat(name, "| "));
+  const std::string time = options_.timestamps ? absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ ",
+                                                                  absl::Now(), absl::UTCTimeZone())
+                                               : "";
+  return style(StyleOfRole(node), absl::StrCat(time, name, "| "));
 }
 
 std::string OutputRelay::FormatLine(absl::string_view prefix, LogSource source,

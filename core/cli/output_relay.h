@@ -48,6 +48,7 @@ class OutputRelay {
     OutputMode mode = OutputMode::kPrefixed;
     size_t name_width = 0;  // of the longest node name: prefixes on a terminal are that wide
     int num_nodes = 1;
+    bool timestamps = false;  // before the names, in kPrefixed: when the line came, UTC
     int out_fd = 1;
     int err_fd = 2;
     // stdout takes no more: EPIPE where it has no reader, ENOSPC, ... Called once, by the thread.

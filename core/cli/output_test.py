@@ -40,6 +40,17 @@ class OutputTest(CliTestCase):
 class RawTest(CliTestCase):
     BYTES = bytes(range(256)) + b"crlf\r\n" + b"long" * 100_000 + b"\n\nno end"
 
+    def test_lines_say_when_they_came(self):
+        done = self.run_cli("run", "-n", "2", "--timestamp-output", "--", "sh", "-c", "echo out; echo err >&2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for text, word in ((done.stdout, "out"), (done.stderr, "err")):
+            lines = text.splitlines()
+            self.assertEqual(len(lines), 2)
+            for line in lines:
+                self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z worker:[01]\| {word}$")
+        done = self.run_cli("run", "--timestamp-output", "--output", "raw", "--", "true")
+        self.assertEqual(done.returncode, 64)
+
     def test_raw_output_is_what_the_node_wrote(self):
         with open(self.path("raw"), "wb") as file:
             file.write(self.BYTES)

@@ -182,6 +182,7 @@ class Runner {
         relay_({.mode = options.output,
                 .name_width = LongestName(roles_),
                 .num_nodes = static_cast<int>(roles_.size()),
+                .timestamps = options.timestamp_output,
                 .on_broken = [this](int error) { OnBrokenOutput(error); }}) {}
 
   int Run() {

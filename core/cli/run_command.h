@@ -31,6 +31,7 @@ struct RunOptions {
   ClusterOptions cluster;
   std::map<std::string, std::string> env;
   OutputMode output = OutputMode::kPrefixed;
+  bool timestamp_output = false;
   bool quiet = false;
   absl::Duration timeout = absl::InfiniteDuration();
   std::vector<std::string> program;  // and its arguments

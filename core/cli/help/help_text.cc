@@ -103,6 +103,7 @@ What becomes of nodes that fail, and how long one may take to end (FailureOption
 What you see
       --output prefixed|raw|none    nodes' lines as "worker:1| line" (default), unchanged, or none;
                                 a terminal shows control characters escaped, unless raw
+      --timestamp-output        before each of these lines, when it came (UTC)
   -q, --quiet                   no progress and no notes
 
 On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kubernetes.md
