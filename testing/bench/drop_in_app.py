@@ -45,7 +45,7 @@ def square(args, ctx):
 
 
 def start(spark, args, function):
-    for path in pathlib.Path(args.folder).glob("count-*"):
+    for path in [*pathlib.Path(args.folder).glob("count-*"), *pathlib.Path(args.folder).glob("node-*")]:
         path.unlink()
     begun = time.perf_counter()
     cluster = TFCluster.run(
@@ -131,8 +131,11 @@ def failure(spark, args):
     killed = []
 
     def kill():
+        pid = pathlib.Path(args.folder, "node-0")
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.05)
         time.sleep(1)
-        os.kill(int(pathlib.Path(args.folder, "node-0").read_text()), signal.SIGKILL)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
         killed.append(time.perf_counter())
 
     killer = threading.Thread(target=kill)
