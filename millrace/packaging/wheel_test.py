@@ -264,12 +264,12 @@ class ContentTest(unittest.TestCase):
             notice = file.read()
         own, _, debian = notice.partition("In millrace.libs/:")
         for work in (
-            "libzmq", "JeroMQ", "libcurl", "simdjson", "ISA-L", "nanoarrow", "flatcc", "jnacl", "Dear ImGui", "ImPlot",
-            "Font Awesome",
+            "libzmq", "JeroMQ", "libcurl", "cpp-httplib", "simdjson", "ISA-L", "nanoarrow", "flatcc", "jnacl",
+            "Dear ImGui", "ImPlot", "Font Awesome",
         ):  # fmt: skip
             self.assertRegex(own, rf"(?m)^{work}\b")
         # The texts that it names, those of each package, and what these refer to.
-        folders = "common-licenses|curl|debian|flatcc|imgui|implot|isa-l|jeromq|libzmq"
+        folders = "common-licenses|cpp-httplib|curl|debian|flatcc|imgui|implot|isa-l|jeromq|libzmq"
         named = set(re.findall(rf"[ (]((?:{folders})/[\w.-]+\w)", own))
         packages = re.findall(r"^    (\S+) \S+$", debian, re.MULTILINE)
         for package in ("libssl3", "libgrpc29", "libprotobuf32", "libc6-dev", "libgrpc++-dev", "libc-ares-dev"):

@@ -96,6 +96,7 @@ CLUSTER_SERVER = "//core/node:cluster_server"
 # What links into programs that carry a gRPC and a Protobuf of their own.
 PUBLIC_NODE = ("//:node", "//millrace/c:libmillrace.so")
 CURL_USER = "resolver/http"
+HTTPLIB_USER = "core/cli/metrics"
 
 
 def _is_grpc_or_protobuf(label):
@@ -112,6 +113,10 @@ def _is_zeromq_or_curl(label):
 
 def _is_curl(label):
     return label.startswith(("@millrace_curl//", "@com_github_curl_"))
+
+
+def _is_httplib(label):
+    return label.startswith("@millrace_cpp_httplib//")
 
 
 def _is_cluster_or_feed(label):
@@ -156,13 +161,17 @@ def _unreachable(graph, rules, is_target, what):
             yield f"{' -> '.join(path)}: {rule.label} must not reach {what}"
 
 
-def _curl_users(graph):
+def _http_users(graph):
     for rule, dependency in graph.edges():
         package = package_of(rule.label)
-        if package is None or rule.for_tests or not _is_curl(dependency):
+        if package is None or rule.for_tests:
             continue
-        if not any(is_below(package, user) for user in (CURL_USER, *_UNCHECKED, *_FREE)):
-            yield f"{rule.label} -> {dependency}: only //{CURL_USER} may use curl itself"
+        for matches, what, user in (
+            (_is_curl, "curl", CURL_USER),
+            (_is_httplib, "cpp-httplib", HTTPLIB_USER),
+        ):
+            if matches(dependency) and not any(is_below(package, each) for each in (user, *_UNCHECKED, *_FREE)):
+                yield f"{rule.label} -> {dependency}: only //{user} may use {what} itself"
 
 
 def _node_libraries(graph):
@@ -176,7 +185,7 @@ def violations(graph):
     """Returns one line for each broken rule; it names the edge or the path."""
     grpc = "gRPC or Protobuf"
     public_node = [graph.rules[label] for label in PUBLIC_NODE if label in graph.rules]
-    found = list(_direction(graph)) + list(_curl_users(graph))
+    found = list(_direction(graph)) + list(_http_users(graph))
     found += _unreachable(graph, _node_libraries(graph), _is_grpc_or_protobuf, grpc)
     found += _unreachable(graph, public_node, _is_grpc_or_protobuf, grpc)
     found += _unreachable(graph, graph.products("feed"), _is_grpc_or_protobuf, grpc)

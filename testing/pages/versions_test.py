@@ -14,6 +14,7 @@ PACKAGES = {
     "Accelerate": "accelerate",
     "Lightning (`pytorch-lightning`)": "pytorch-lightning",
     "JAX": "jax",
+    "TensorBoard": "tensorboard",
     "TensorFlow": "tensorflow-cpu",
     "XGBoost": "xgboost-cpu",
     "ONNX Runtime": "onnxruntime",
