@@ -8,7 +8,6 @@ import os
 import pathlib
 import sys
 import time
-import urllib.error
 import urllib.request
 
 import millrace
@@ -53,7 +52,7 @@ def _has(url, run):
     def runs():
         try:
             return run in _get(url, "/data/runs")
-        except urllib.error.URLError:
+        except OSError:
             return False
 
     return runs
@@ -68,7 +67,7 @@ def _see_loss(url, run):
 def _is_gone(url):
     try:
         _get(url, "/data/runs")
-    except urllib.error.URLError:
+    except OSError:  # URLError, or a connection that is reset by its end
         return True
     return False
 
@@ -88,7 +87,7 @@ def a_ported_program_shows_its_loss(spark, folder):
     _see_loss(url, "train")
     pathlib.Path(folder, "seen").touch()
     cluster.shutdown()
-    expect(_is_gone(url), "TensorBoard is there still")
+    wait_for(lambda: _is_gone(url), "TensorBoard ends with its node")
 
 
 def a_program_of_ours_shows_its_loss(spark, folder):
@@ -105,7 +104,7 @@ def a_program_of_ours_shows_its_loss(spark, folder):
         _see_loss(url, "fit")
         pathlib.Path(folder, "seen").touch()
         cluster.shutdown()
-    expect(_is_gone(url), "TensorBoard is there still")
+    wait_for(lambda: _is_gone(url), "TensorBoard ends with its node")
 
 
 def main():
