@@ -21,6 +21,7 @@ namespace {
 
 using Node = v1::WatchUpdate::Node;
 
+double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 double Seconds(uint64_t us) { return static_cast<double>(us) / 1e6; }
 
 // The program's nodes in one role, together.
@@ -113,12 +114,10 @@ bool HasProcess(const v1::SlotStatus& slot) {
 // The role of the node that has claimed a GPU, by the GPU's uuid.
 std::map<std::string, std::string> RolesOfGpus(const ClusterView& view) {
   std::map<std::string, std::string> roles;
-  for (const Node& node : view.nodes()) {
-    if (node.executor_id() < 0 || static_cast<size_t>(node.executor_id()) >= view.slots().size()) {
-      continue;
+  for (size_t i = 0; i < view.slots().size(); ++i) {
+    for (const std::string& uuid : view.nodes()[i].sample().claimed_gpus()) {
+      roles[uuid] = view.slots()[i].job_name();
     }
-    const v1::SlotStatus& slot = view.slots()[static_cast<size_t>(node.executor_id())];
-    for (const std::string& uuid : node.sample().claimed_gpus()) roles[uuid] = slot.job_name();
   }
   return roles;
 }
@@ -198,31 +197,43 @@ struct Family {
   std::function<void(const ClusterNumbers&, MetricsText*)> add;
 };
 
-// One sample a role.
-Family OfRoles(const MetricFamily& head, std::optional<double> (*value)(const RoleNumbers&)) {
-  return {head, [value](const ClusterNumbers& of, MetricsText* text) {
-            for (const auto& [role, numbers] : of.roles) {
-              const std::optional<double> found = value(numbers);
-              if (found.has_value()) text->Add({{"cluster", of.id}, {"role", role}}, *found);
+double ToSample(double value) { return value; }
+double ToSample(int64_t value) { return static_cast<double>(value); }
+double ToSample(uint64_t value) { return static_cast<double>(value); }
+std::optional<double> ToSample(std::optional<double> value) { return value; }
+
+// One sample for each of these groups; none where `value` is nullopt.
+template <typename Numbers, typename Value>
+Family ByLabel(const MetricFamily& head, absl::string_view label,
+               std::map<std::string, Numbers> ClusterNumbers::*groups, Value value) {
+  return {head, [=](const ClusterNumbers& of, MetricsText* text) {
+            for (const auto& [name, numbers] : of.*groups) {
+              const std::optional<double> found = ToSample(value(numbers));
+              if (found.has_value()) text->Add({{"cluster", of.id}, {label, name}}, *found);
             }
           }};
 }
 
-Family OfQueues(const MetricFamily& head, uint64_t (*value)(const QueueNumbers&)) {
-  return {
-      head, [value](const ClusterNumbers& of, MetricsText* text) {
-        for (const auto& [queue, numbers] : of.queues) {
-          text->Add({{"cluster", of.id}, {"queue", queue}}, static_cast<double>(value(numbers)));
-        }
-      }};
+template <typename Value>
+Family OfRoles(const MetricFamily& head, Value value) {
+  return ByLabel(head, "role", &ClusterNumbers::roles, value);
 }
 
-Family OfGpus(const MetricFamily& head, std::optional<double> (*value)(const GpuNumbers&)) {
+template <typename Value>
+Family OfQueues(const MetricFamily& head, Value value) {
+  return ByLabel(head, "queue", &ClusterNumbers::queues, value);
+}
+
+template <typename Value>
+Family OfGpus(const MetricFamily& head, Value value) {
+  return ByLabel(head, "role", &ClusterNumbers::gpus, value);
+}
+
+// One sample a cluster.
+template <typename Value>
+Family OfClusters(const MetricFamily& head, Value value) {
   return {head, [value](const ClusterNumbers& of, MetricsText* text) {
-            for (const auto& [role, numbers] : of.gpus) {
-              const std::optional<double> found = value(numbers);
-              if (found.has_value()) text->Add({{"cluster", of.id}, {"role", role}}, *found);
-            }
+            text->Add({{"cluster", of.id}}, static_cast<double>(value(*of.view)));
           }};
 }
 
@@ -300,59 +311,43 @@ std::vector<Family> ClusterFamilies() {
        }},
       {{"millrace_cluster_phase", MetricType::kGauge, "1 for the phase that the cluster is in."},
        AddPhase},
-      {{"millrace_cluster_started_timestamp_seconds", MetricType::kGauge,
-        "When the cluster was started.", "seconds"},
-       [](const ClusterNumbers& of, MetricsText* text) {
-         text->Add({{"cluster", of.id}},
-                   absl::ToDoubleSeconds(TimeFromProto(of.view->cluster().started()) -
-                                         absl::UnixEpoch()));
-       }},
-      {{"millrace_cluster_heard_timestamp_seconds", MetricType::kGauge,
-        "When its coordinator last said what it knows, by its own clock.", "seconds"},
-       [](const ClusterNumbers& of, MetricsText* text) {
-         text->Add({{"cluster", of.id}},
-                   absl::ToDoubleSeconds(of.view->time() - absl::UnixEpoch()));
-       }},
+      OfClusters(
+          {"millrace_cluster_started_timestamp_seconds", MetricType::kGauge,
+           "When the cluster was started.", "seconds"},
+          [](const ClusterView& of) { return UnixSeconds(TimeFromProto(of.cluster().started())); }),
+      OfClusters({"millrace_cluster_heard_timestamp_seconds", MetricType::kGauge,
+                  "When its coordinator last said what it knows, by its own clock.", "seconds"},
+                 [](const ClusterView& of) { return UnixSeconds(of.time()); }),
       {{"millrace_slots", MetricType::kGauge, "Places for nodes, by state."}, AddSlots},
       {{"millrace_start_seconds", MetricType::kGauge,
         "From the cluster's start until its median and its last node reached a state.", "seconds"},
        AddLadder},
-      {{"millrace_quarantined_hosts", MetricType::kGauge,
-        "Hosts on which nothing is started again for now."},
-       [](const ClusterNumbers& of, MetricsText* text) {
-         text->Add({{"cluster", of.id}}, of.view->cluster().quarantined_size());
-       }},
-      {{"millrace_fenced_updates", MetricType::kCounter,
-        "Messages of earlier attempts, which were ignored."},
-       [](const ClusterNumbers& of, MetricsText* text) {
-         text->Add({{"cluster", of.id}}, static_cast<double>(of.view->cluster().fenced_updates()));
-       }},
+      OfClusters({"millrace_quarantined_hosts", MetricType::kGauge,
+                  "Hosts on which nothing is started again for now."},
+                 [](const ClusterView& of) { return of.cluster().quarantined_size(); }),
+      OfClusters({"millrace_fenced_updates", MetricType::kCounter,
+                  "Messages of earlier attempts, which were ignored."},
+                 [](const ClusterView& of) { return of.cluster().fenced_updates(); }),
       OfRoles({"millrace_node_restarts", MetricType::kCounter,
                "How often nodes of a role were started again."},
-              [](const RoleNumbers& of) -> std::optional<double> {
-                return static_cast<double>(of.restarts);
-              }),
+              [](const RoleNumbers& of) { return of.restarts; }),
       OfRoles({"millrace_node_cpu_seconds", MetricType::kGauge,
                "Processor time of the programs that run, since each began.", "seconds"},
-              [](const RoleNumbers& of) -> std::optional<double> { return of.cpu_s; }),
+              [](const RoleNumbers& of) { return of.cpu_s; }),
       OfRoles({"millrace_node_resident_memory_bytes", MetricType::kGauge,
                "Memory of the programs that run.", "bytes"},
-              [](const RoleNumbers& of) -> std::optional<double> { return of.rss_bytes; }),
+              [](const RoleNumbers& of) { return of.rss_bytes; }),
       OfRoles({"millrace_node_oldest_sample_seconds", MetricType::kGauge,
                "How long ago the node that has been silent longest was heard.", "seconds"},
-              [](const RoleNumbers& of) -> std::optional<double> { return of.oldest_sample_s; }),
+              [](const RoleNumbers& of) { return of.oldest_sample_s; }),
       OfRoles({"millrace_node_least_step", MetricType::kGauge,
                "The step of the program that is furthest behind."},
               [](const RoleNumbers& of) { return of.least_step; }),
       OfRoles({"millrace_node_greatest_step", MetricType::kGauge,
                "The step of the program that is furthest."},
               [](const RoleNumbers& of) { return of.greatest_step; }),
-      {{"millrace_feeds_open", MetricType::kGauge, "Train and inference calls under way."},
-       [](const ClusterNumbers& of, MetricsText* text) {
-         for (const auto& [queue, feed] : of.feeds) {
-           text->Add({{"cluster", of.id}, {"queue", queue}}, static_cast<double>(feed.open));
-         }
-       }},
+      ByLabel({"millrace_feeds_open", MetricType::kGauge, "Train and inference calls under way."},
+              "queue", &ClusterNumbers::feeds, [](const FeedNumbers& of) { return of.open; }),
       {{"millrace_feed_partitions", MetricType::kGauge, "Partitions of these calls, by state."},
        AddPartitions},
       OfQueues({"millrace_feed_rows_received", MetricType::kCounter, "Rows that nodes received."},
@@ -379,24 +374,20 @@ std::vector<Family> ClusterFamilies() {
        AddStages},
       OfGpus(
           {"millrace_gpus", MetricType::kGauge, "GPUs of the nodes' hosts, by who claimed them."},
-          [](const GpuNumbers& of) -> std::optional<double> {
-            return static_cast<double>(of.gpus);
-          }),
+          [](const GpuNumbers& of) { return of.gpus; }),
       OfGpus({"millrace_gpus_broken", MetricType::kGauge, "Those that cannot be asked."},
-             [](const GpuNumbers& of) -> std::optional<double> {
-               return static_cast<double>(of.broken);
-             }),
+             [](const GpuNumbers& of) { return of.broken; }),
       OfGpus({"millrace_gpu_utilization_ratio", MetricType::kGauge, "Of their mean.", "ratio"},
              [](const GpuNumbers& of) -> std::optional<double> {
                if (of.measured == 0) return std::nullopt;
                return of.utilization / static_cast<double>(of.measured);
              }),
       OfGpus({"millrace_gpu_memory_used_bytes", MetricType::kGauge, "Of all.", "bytes"},
-             [](const GpuNumbers& of) -> std::optional<double> { return of.memory_used; }),
+             [](const GpuNumbers& of) { return of.memory_used; }),
       OfGpus({"millrace_gpu_memory_bytes", MetricType::kGauge, "Of all.", "bytes"},
-             [](const GpuNumbers& of) -> std::optional<double> { return of.memory_total; }),
+             [](const GpuNumbers& of) { return of.memory_total; }),
       OfGpus({"millrace_gpu_power_watts", MetricType::kGauge, "Of all.", "watts"},
-             [](const GpuNumbers& of) -> std::optional<double> { return of.power_watts; }),
+             [](const GpuNumbers& of) { return of.power_watts; }),
   };
 }
 
@@ -510,7 +501,7 @@ std::string ClusterMetrics(const std::vector<const ClusterView*>& clusters,
     text.Add({{"cluster", cluster.cluster_id},
               {"program", cluster.program},
               {"outcome", cluster.outcome}},
-             absl::ToDoubleSeconds(cluster.ended - absl::UnixEpoch()));
+             UnixSeconds(cluster.ended));
   }
   return std::move(text).Finish();
 }

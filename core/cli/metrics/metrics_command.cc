@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/cli/metrics/cluster_metrics.h"
 #include "core/cli/metrics/exporter.h"
@@ -14,14 +13,12 @@
 #include "core/cli/output/report_error.h"
 #include "core/client/cluster_view.h"
 #include "core/client/raw_cluster_client.h"
+#include "core/net/loopback.h"
+#include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {
-
-bool IsLoopback(const std::string& address) {
-  return absl::StartsWith(address, "127.") || address == "::1";
-}
 
 bool IsChosen(const ClusterChoice& choice) {
   return !choice.cluster.empty() || !choice.connect.empty();
@@ -41,11 +38,9 @@ absl::Status Serve(const MetricsServerOptions& options, Exporter* exporter) {
       MetricsServer::Start(options, [exporter](const MetricsRequest& request) {
         return exporter->Scrape({.format = request.format, .nodes = request.nodes});
       }));
-  MILLRACE_RETURN_IF_ERROR(WriteAnswer(
-      absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
-                   absl::StrContains(options.address, ':') ? absl::StrCat("[", options.address, "]")
-                                                           : options.address,
-                   ":", server->port(), "/metrics\n")));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteAnswer(absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
+                               FormatHostPort(options.address, server->port()), "/metrics\n")));
   while (true) pause();
 }
 
@@ -70,7 +65,7 @@ absl::Status MetricsOrError(const MetricsOptions& options) {
 }  // namespace
 
 absl::Status CheckServed(const MetricsServerOptions& options) {
-  if (IsLoopback(options.address)) return absl::OkStatus();
+  if (IsLoopbackHost(options.address)) return absl::OkStatus();
   if (options.certificate_file.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("other machines reach ", options.address,
