@@ -236,10 +236,10 @@ public final class CoordinatorProcess implements AutoCloseable {
     return slots.get(executorId);
   }
 
-  /** Whether an agent has this slot now. */
-  public boolean isHeld(int executorId) {
+  /** The number of a node's last attempt; -1 before its first agent has come. */
+  public int attempt(int executorId) {
     Slot slot = slot(executorId);
-    return slot != null && slot.isHeld();
+    return slot == null ? -1 : slot.attempt;
   }
 
   /** Whether this slot's node is yet to be started, or to be started again. */

@@ -111,7 +111,7 @@ public final class ClusterRun {
     try {
       stage =
           new NodeStage(
-              spark, plan, ofSpark, executors.changes(), coordinator::isHeld, coordinator::needsAgent,
+              spark, plan, ofSpark, executors.changes(), coordinator::needsAgent, coordinator::attempt,
               this::onStageFailed);
       spark.sc().addSparkListener(executors);
     } catch (RuntimeException e) { // the SparkContext was stopped meanwhile

@@ -7,9 +7,9 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntPredicate;
+import java.util.function.IntUnaryOperator;
 import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.SparkJobInfo;
 import org.apache.spark.SparkStageInfo;
@@ -45,15 +45,15 @@ public final class NodeStage {
   private volatile NodePlan plan;
   private final List<NodeSlot> slots;
   private final ChangeSignal changes;
-  private final IntPredicate isHeld;
   private final IntPredicate needsAgent;
+  private final IntUnaryOperator attempt;
   private final Consumer<Exception> onError;
   private final String jobGroup;
   private final boolean together;
   private final CollectionAccumulator<Integer> displaced;
   private final JavaRDD<String> nodes;
   private final List<JavaRDD<String>> kept = new CopyOnWriteArrayList<>();
-  private final AtomicInteger looking = new AtomicInteger(); // nodes for which a place is looked for
+  private final List<Integer> sought = new CopyOnWriteArrayList<>(); // executor ids of nodes without a place
   // Guarded by this.
   private final List<Thread> jobs = new ArrayList<>();
   private int handledDisplaced;
@@ -63,8 +63,8 @@ public final class NodeStage {
    * The stage of these nodes.
    *
    * @param changes raised when Spark has another executor, or one less; and by {@link #stop}
-   * @param isHeld whether an agent has the slot of this executor id now; asked by any thread
-   * @param needsAgent whether that slot's node is to be started; asked by any thread
+   * @param needsAgent whether the node of this executor id is to be started; asked by any thread
+   * @param attempt the number of that node's last attempt, -1 before its first; asked by any thread
    * @param onError called with what Spark says when it could not run a job, on that job's thread; may block
    */
   public NodeStage(
@@ -72,15 +72,15 @@ public final class NodeStage {
       NodePlan plan,
       List<NodeSlot> slots,
       ChangeSignal changes,
-      IntPredicate isHeld,
       IntPredicate needsAgent,
+      IntUnaryOperator attempt,
       Consumer<Exception> onError) {
     this.spark = spark;
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
     this.changes = changes;
-    this.isHeld = isHeld;
     this.needsAgent = needsAgent;
+    this.attempt = attempt;
     this.onError = onError;
     this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
     this.together = !spark.getConf().getBoolean("spark.speculation", false);
@@ -134,7 +134,8 @@ public final class NodeStage {
   public void startAgain(int executorId) {
     for (NodeSlot slot : slots) {
       if (slot.executorId == executorId) {
-        submit(() -> place(slot));
+        int lost = attempt.applyAsInt(executorId);
+        submit(() -> place(slot, lost));
         return;
       }
     }
@@ -142,23 +143,29 @@ public final class NodeStage {
 
   private void placeAlone(int partition) {
     NodeSlot slot = slots.get(partition);
+    int none = attempt.applyAsInt(slot.executorId);
     describe(slot.node);
     List<String> told = nodes.collectPartitions(new int[] {partition})[0];
     if (told.isEmpty() && !isStopping()) {
-      place(slot);
+      place(slot, none);
     }
   }
 
-  private void place(NodeSlot slot) {
-    looking.incrementAndGet();
+  private void place(NodeSlot slot, int lost) {
+    Integer id = slot.executorId;
+    sought.add(id);
     try {
-      look(slot);
+      look(slot, lost);
     } finally {
-      looking.decrementAndGet();
+      sought.remove(id);
     }
   }
 
-  private void look(NodeSlot slot) {
+  /**
+   * Ends once the node has a place, or has had one since the attempt {@code lost}: {@link #startAgain} is called for
+   * the loss of that one too, and the tasks of two searches would stand in each other's way.
+   */
+  private void look(NodeSlot slot, int lost) {
     long explainAt = System.nanoTime() + EXPLAIN_NANOS;
     long pause = EXPLAIN_NANOS;
     describe(slot.node + " again");
@@ -178,9 +185,9 @@ public final class NodeStage {
       if (isStopping()) {
         return;
       }
-      // The executor was lost before Spark knew that the node's first task had ended, and it runs that again.
-      if (isHeld.test(slot.executorId)) {
-        LOG.debug("{} has a place already", slot.node);
+      // Its executor has another agent for it by itself, or Spark ran the task again that an executor was lost with.
+      if (!needsAgent.test(slot.executorId) || attempt.applyAsInt(slot.executorId) != lost) {
+        LOG.debug("{} has a place, or has had one", slot.node);
         return;
       }
       if (System.nanoTime() > explainAt) {
@@ -199,7 +206,7 @@ public final class NodeStage {
    */
   private JavaRDD<String> everywhere(NodeSlot slot) {
     boolean brief = plan.freesFedSlots && slot.isFed() && together && !allocatesDynamically();
-    int tasks = brief ? executors() / Math.max(1, looking.get()) : 1;
+    int tasks = brief ? executors() / (int) Math.max(1, sought.stream().distinct().count()) : 1;
     NodeTask task = tasks > 1 ? NodeTask.oneOfMany(plan) : new NodeTask(plan, null);
     return rdd(Collections.nCopies(Math.max(1, tasks), slot), task);
   }

@@ -27,7 +27,10 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntPredicate;
+import java.util.function.IntUnaryOperator;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
@@ -68,12 +71,7 @@ public final class ClusterRunTest {
   private static void stopAStageAtOnce(JavaSparkContext spark) throws Exception {
     Eventually.await(
         "tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
-    NodePlan plan =
-        new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null, null);
-    NodeStage stage =
-        new NodeStage(
-            spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), new ChangeSignal(), id -> false,
-            id -> true, e -> {});
+    NodeStage stage = stage(spark, plan("busy", 1), new ChangeSignal(), id -> true, id -> -1);
     stage.start();
     Thread.currentThread().interrupt();
     stage.stop();
@@ -96,20 +94,16 @@ public final class ClusterRunTest {
             changes.raise();
           }
         };
-    NodePlan plan =
-        new NodePlan("full", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 0, 0, true, null, null, null);
     NodeStage stage =
-        new NodeStage(
+        stage(
             spark,
-            plan,
-            Collections.singletonList(new NodeSlot(0, "worker:0")),
+            plan("full", 0),
             changes,
             id -> {
               tries.countDown();
-              return false;
+              return true;
             },
-            id -> true,
-            e -> {});
+            id -> -1);
     spark.sc().addSparkListener(another);
     try {
       stage.startAgain(0);
@@ -120,6 +114,32 @@ public final class ClusterRunTest {
       spark.sc().removeSparkListener(another);
     }
     assertEquals("its threads have ended", 0, FakeAgent.threads("millrace-nodes"));
+  }
+
+  /** Its loss is another search's: two would take the place from each other's tasks. */
+  @Test
+  public void aSearchEndsOnceItsNodeHasHadAPlaceAndLostIt() throws Exception {
+    JavaSparkContext spark = spark();
+    AtomicInteger attempt = new AtomicInteger(1);
+    NodeStage stage = stage(spark, plan("lost", 0), new ChangeSignal(), id -> true, id -> attempt.getAndSet(2));
+    try {
+      stage.startAgain(0);
+      Eventually.await("its end", () -> FakeAgent.threads("millrace-nodes") == 0);
+      assertEquals(1, spark.statusTracker().getJobIdsForGroup("millrace-lost-nodes").length);
+    } finally {
+      stage.stop();
+    }
+  }
+
+  private static NodePlan plan(String clusterId, int nodesPerExecutor) {
+    return new NodePlan(
+        clusterId, new CoordinatorAddress("127.0.0.1:1", "", "", ""), nodesPerExecutor, 0, true, null, null, null);
+  }
+
+  private static NodeStage stage(
+      JavaSparkContext spark, NodePlan plan, ChangeSignal changes, IntPredicate needsAgent, IntUnaryOperator attempt) {
+    return new NodeStage(
+        spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), changes, needsAgent, attempt, e -> {});
   }
 
   @Test
