@@ -1,5 +1,6 @@
-"""TensorFlowOnSpark's examples of MNIST, with images that are made here and have the shape of MNIST's."""
+"""TensorFlowOnSpark's examples, with images that are made here and have the shapes of those that they download."""
 
+import fnmatch
 import json
 import pathlib
 import shutil
@@ -53,6 +54,16 @@ def _write(folder, count, seed):
                 pictures.write(example(label=ints([label]), image=picture))
 
 
+def _write_weights(home):
+    """Weights of MobileNetV2, where Keras looks in a home folder before it downloads the trained ones."""
+    import tensorflow as tf
+
+    folder = home / ".keras/models"
+    folder.mkdir(parents=True)
+    model = tf.keras.applications.MobileNetV2(input_shape=(128, 128, 3), include_top=False, weights=None)
+    model.save_weights(folder / "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_128_no_top.h5")
+
+
 def _model(export):
     """The folder of the one model that was exported below a folder, or there."""
     found = sorted(pathlib.Path(export).glob("**/saved_model.pb"))
@@ -86,40 +97,44 @@ def _programs(data, folder):
     training = ["--epochs", "1", "--model_dir", folder / "model", "--export_dir", folder / "export"]
     scoring = ["--output", folder / "predictions"]
     train, test = data / "train", data / "test"
+    yield "segmentation/segmentation_spark.py", [*sizes, *training, "--batch_size", "8"], _exported
     steps = {"keras": ["--steps_per_epoch", "100"], "estimator": []}
     for kind in ("keras", "estimator"):
-        yield f"{kind}/mnist_spark.py", [*sizes, *training, "--images_labels", train / "csv"], _exported
+        yield f"mnist/{kind}/mnist_spark.py", [*sizes, *training, "--images_labels", train / "csv"], _exported
         yield (
-            f"{kind}/mnist_inference.py",
+            f"mnist/{kind}/mnist_inference.py",
             [*sizes, *scoring, "--images_labels", test / "tfr", "--export_dir"],
             _predicted_lines,
         )
         yield (
-            f"{kind}/mnist_pipeline.py",
+            f"mnist/{kind}/mnist_pipeline.py",
             [*sizes, *training, "--mode", "train", "--images_labels", train / "csv"],
             _exported,
         )
         yield (
-            f"{kind}/mnist_pipeline.py",
+            f"mnist/{kind}/mnist_pipeline.py",
             [*sizes, *scoring, "--mode=inference", "--format=tfr", "--images_labels", test / "tfr", "--export_dir"],
             _predicted_rows,
         )
-        yield f"{kind}/mnist_tf.py", [*sizes, *training, *steps[kind]], _exported
+        yield f"mnist/{kind}/mnist_tf.py", [*sizes, *training, *steps[kind]], _exported
     yield (
-        "keras/mnist_tf_ds.py",
+        "mnist/keras/mnist_tf_ds.py",
         [*sizes, *training, "--data_format", "tfds", "--images_labels", train / "png" / "part-*"],
         _exported,
     )
 
 
-def run(source, cluster, variables, jars, folder, log):
-    """Runs them, one after the other, and returns how each one ended, as record_tests.py does."""
+def run(source, pattern, cluster, variables, jars, folder, log):
+    """Runs those whose path matches, one after the other, and returns how each one ended, as record_tests.py does."""
     for name, count in (("train", _TRAIN), ("test", _TEST)):
         _write(folder / "data" / name, count, count)
-    variables = variables | {"PEER_SUITE_DATA": str(folder / "data")}
+    _write_weights(folder / "home")
+    variables = variables | {"PEER_SUITE_DATA": str(folder / "data"), "HOME": str(folder / "home")}
     variables["PYTHONPATH"] += f":{pathlib.Path(__file__).resolve().parent / 'stand_in'}"
     rows = []
     for script, arguments, check in _programs(folder / "data", folder):
+        if not fnmatch.fnmatch(script, pattern):
+            continue
         trains = "--model_dir" in arguments
         for made in ("model", "export") if trains else ("predictions",):
             shutil.rmtree(folder / made, ignore_errors=True)
@@ -129,7 +144,7 @@ def run(source, cluster, variables, jars, folder, log):
             if arguments[-1] == "--export_dir":
                 arguments = [*arguments, _model(folder / "export")]
             code, wrote = cluster.run(
-                None, [source / "examples/mnist" / script, *jars], arguments, environment=variables
+                None, [source / "examples" / script, *jars], arguments, environment=variables
             )
             log.write(wrote.encode())
             if code:

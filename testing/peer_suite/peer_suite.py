@@ -85,9 +85,9 @@ def _report(rows, reasons):
 def main():
     parser = argparse.ArgumentParser(prog="run.sh", description="Runs TensorFlowOnSpark's own tests on Millrace.")
     parser.add_argument("source", metavar="SOURCE", help="a checkout of TensorFlowOnSpark")
-    parser.add_argument("--examples", action="store_true", help="run its examples of MNIST instead")
+    parser.add_argument("--examples", action="store_true", help="run its examples instead")
     parser.add_argument("--original", action="store_true", help="run them on TensorFlowOnSpark itself, to compare")
-    parser.add_argument("--tests", default="test*.py", metavar="PATTERN", help="the files of tests")
+    parser.add_argument("--tests", metavar="PATTERN", help='of files: "test_TF*.py", or of examples "*mnist_tf.py"')
     parser.add_argument("--log", default="peer_suite.log", metavar="FILE", help="what they and Spark write")
     arguments = parser.parse_args()
     here = pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
@@ -108,9 +108,9 @@ def main():
             folder = pathlib.Path(root)
             if arguments.examples:
                 jars = [jar] if arguments.original else []
-                rows = peer_examples.run(source, cluster, variables, jars, folder, log)
+                rows = peer_examples.run(source, arguments.tests or "*", cluster, variables, jars, folder, log)
             else:
-                rows = _run_tests(source, arguments.tests, cluster, variables, jar, folder, log)
+                rows = _run_tests(source, arguments.tests or "test*.py", cluster, variables, jar, folder, log)
     except SparkUnavailable as why:
         sys.exit(f"no Spark: {why}")
     except subprocess.TimeoutExpired:
