@@ -52,8 +52,15 @@ class NodeTest(unittest.TestCase):
         for number in range(60):
             values = [number + i for i in range(8)]
             columns[f"f{number}"] = [str(each) for each in values] if number % 3 == 0 else pa.array(values)
+        several = {
+            "pair": pa.FixedSizeListArray.from_arrays(pa.array([i / 2 for i in range(16)], pa.float32()), 2),
+            "cube": pa.array([[[[i], [i]]] for i in range(8)], pa.list_(pa.list_(pa.list_(pa.int16(), 1), 2), 1)),
+            "maybe": pa.array([1.5, 2.5, 3.5, 4.5, 5.5, None, 7.5, 8.5]),
+            "day": pa.array(range(8), pa.date32()),
+            "moment": pa.array(range(8), pa.timestamp("ns")),
+        }
         with Cluster("wide") as cluster:
-            cluster.train(pa.table({**columns, "point": [{"x": i} for i in range(8)]}))
+            cluster.train(pa.table({**columns, **several, "point": [{"x": i} for i in range(8)]}))
             cluster.shutdown()
         self.assertEqual([(step, rows) for _, step, rows in cluster.metrics["rows"]], [(0, 4), (4, 4)])
 

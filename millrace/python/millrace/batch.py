@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
+import struct
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
@@ -27,8 +29,37 @@ _CPU = 1
 _TENSOR_SIZE = ctypes.sizeof(Tensor)
 
 
-# A program that reads more than one column in so many is told of the tensors of all in one call.
+# Of as many columns, a program that reads more than one in so many is told of all tensors in one call.
 _FEW = 16
+# Bytes between columns that lie together: validity, offsets, columns of other types.
+_ROOM = 1 << 20
+# A Tensor as words of 8 bytes: where it lies; type and dimensions, rows, the second dimension; nulls.
+_DATA = Tensor.data.offset // 8
+_FORM = slice(Tensor.type.offset // 8, Tensor.shape.offset // 8 + 2)
+_NULLS = Tensor.num_nulls.offset // 8
+
+
+@functools.lru_cache(maxsize=None)
+def _numpy() -> Any:
+    import numpy
+
+    return numpy
+
+
+@functools.lru_cache(maxsize=64)
+def _forms(words: bytes) -> "Tuple[List[Any], NDArray[Any]]":
+    """Of columns with these words: shape and NumPy's type of each, None for what is copied or has more dimensions;
+    and bytes, 0 for those."""
+    found: List[Any] = []
+    sizes = []
+    for kind, ndim, rows, width in struct.iter_unpack("=iiqq", words):
+        form, size = None, 0
+        if 0 < ndim < 3 and kind not in (0, _DATE32):
+            form = (rows, width)[:ndim], _numpy().dtype(_TYPES[kind - 1])
+            size = math.prod(form[0]) * form[1].itemsize
+        found.append(form if size else None)
+        sizes.append(size)
+    return found, _numpy().array(sizes)
 
 
 @functools.lru_cache(maxsize=64)
@@ -41,46 +72,82 @@ def _keys(names: bytes) -> Dict[str, Tuple[int, bytes]]:
 class _Rows(Memory):
     """Those of a batch, which all that is made of them holds."""
 
-    def __init__(self, pointer: int, num_columns: int) -> None:
+    def __init__(self, pointer: int) -> None:
         super().__init__(pointer, library().millrace_batch_free)
+
+
+class _Tensors:
+    """Where the columns of a batch lie: asked for one by one, or in one call by a program that reads many."""
+
+    def __init__(self, rows: _Rows, num_columns: int) -> None:
+        self.rows = rows
         self._num_columns = num_columns
         self._num_asked = 0
-        self._tensors: Optional[ctypes.Array[Tensor]] = None
+        self._all: Optional[ctypes.Array[Tensor]] = None
+        self._laid_out = False
+        # One array over the memory of all columns, and where in it each begins. The rows must not hold that array, as
+        # it holds them.
+        self._memory: "Optional[NDArray[Any]]" = None
+        self._forms: List[Any] = []
+        self._begins: List[int] = []
 
     def tensor(self, number: Optional[int], key: bytes) -> Tensor:
         """That of a column, or of a struct's field, which has no number. Raises InvalidArgumentError if it is none."""
-        if number is not None:
-            tensors = self._tensors or self._ask()
-            if tensors is not None:
-                found: Tensor = tensors[number]
-                if found.type:
-                    return found
+        if number is not None and (self._all is not None or self._ask()):
+            assert self._all is not None
+            found: Tensor = self._all[number]
+            if found.type:
+                return found
         tensor = Tensor(_TENSOR_SIZE)
-        call("millrace_batch_tensor", self.pointer, key, byref(tensor))
+        call("millrace_batch_tensor", self.rows.pointer, key, byref(tensor))
         return tensor
 
-    def _ask(self) -> Optional[ctypes.Array[Tensor]]:
+    def array(self, number: Optional[int]) -> "Optional[NDArray[Any]]":
+        """A column of numbers without nulls where it lies, once all were asked for. None: it takes another way."""
+        if self._all is None or number is None or self._num_columns < _FEW:
+            return None
+        if not self._laid_out:
+            self._lay_out(self._all)
+        if self._memory is None:
+            return None
+        form = self._forms[number]
+        return None if form is None else _numpy().ndarray(form[0], form[1], self._memory, self._begins[number])
+
+    def _ask(self) -> bool:
         self._num_asked += 1
         if self._num_asked * _FEW <= self._num_columns:
-            return None
+            return False
         tensors = (Tensor * self._num_columns)()
         tensors[0].struct_size = _TENSOR_SIZE
-        call("millrace_batch_tensors", self.pointer, tensors, self._num_columns)
-        self._tensors = tensors
-        return tensors
+        call("millrace_batch_tensors", self.rows.pointer, tensors, self._num_columns)
+        self._all = tensors
+        return True
+
+    def _lay_out(self, tensors: "ctypes.Array[Tensor]") -> None:
+        """Makes one array of what was received together, of which to take parts costs a fifth of an array each."""
+        self._laid_out = True
+        np = _numpy()
+        words = np.frombuffer(tensors, np.int64).reshape(self._num_columns, -1)
+        forms, sizes = _forms(words[:, _FORM].tobytes())
+        if words[:, _NULLS].any():
+            forms = [None if nulls else form for form, nulls in zip(forms, words[:, _NULLS])]
+        begins = words[:, _DATA]
+        known = sizes > 0
+        if not known.any():
+            return
+        begin = int(begins[known].min())
+        size = int((begins + sizes)[known].max()) - begin
+        if size <= sizes.sum() + _ROOM:  # else columns have memory of their own
+            self._memory = np.asarray(_View(self.rows, begin, (size,), "|u1"))
+            self._forms, self._begins = forms, (begins - begin).tolist()
 
 
 class _View:
     """What NumPy looks at; the array that is made of it holds it, and it holds the rows."""
 
-    def __init__(self, owner: _Rows, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+    def __init__(self, owner: _Rows, data: int, shape: Tuple[int, ...], kind: str) -> None:
         self._owner = owner
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (tensor.data, False),
-            "shape": shape,
-            "typestr": _TYPES[tensor.type - 1],
-        }
+        self.__array_interface__ = {"version": 3, "data": (data, False), "shape": shape, "typestr": kind}
 
 
 class _Exported:
@@ -105,8 +172,10 @@ class Column:
     written to the other. What is handed out through Arrow must not change any more.
     """
 
-    def __init__(self, rows: _Rows, name: str, num_rows: int, number: Optional[int], key: bytes) -> None:
-        self._rows = rows
+    __slots__ = ("_tensors", "_num_rows", "_number", "_key", "name", "__weakref__")
+
+    def __init__(self, tensors: _Tensors, name: str, num_rows: int, number: Optional[int], key: bytes) -> None:
+        self._tensors = tensors
         self._num_rows = num_rows
         self._number = number  # None: a struct's field
         self._key = key  # the name, for the library
@@ -117,6 +186,10 @@ class Column:
 
     def __repr__(self) -> str:
         return f"<millrace.Column {self.name!r}: {self._num_rows} rows of {self.type}>"
+
+    @property
+    def _rows(self) -> _Rows:
+        return self._tensors.rows
 
     @property
     def type(self) -> str:
@@ -132,7 +205,7 @@ class Column:
         return tuple(tensor.shape[: tensor.ndim])
 
     def _tensor(self) -> Tensor:
-        return self._rows.tensor(self._number, self._key)
+        return self._tensors.tensor(self._number, self._key)
 
     def _export(self, schema: int, array: int) -> None:
         call("millrace_batch_export_column", self._rows.pointer, self._key, schema, array)
@@ -145,7 +218,8 @@ class Column:
         """The numbers, dates or timestamps where they lie, and lists of equally many as further dimensions.
         Bools, text and days are copied. Raises InvalidArgumentError for nulls, structs, and lists of several
         lengths."""
-        return self._array()[0]
+        plain = self._tensors.array(self._number)
+        return self._array()[0] if plain is None else plain
 
     def _array(self) -> "Tuple[NDArray[Any], bool]":
         """And whether it is a copy."""
@@ -163,7 +237,7 @@ class Column:
         if not tensor.data:
             array = np.empty(shape, _TYPES[tensor.type - 1])
         else:
-            array = np.asarray(_View(self._rows, tensor, shape))
+            array = np.asarray(_View(self._rows, tensor.data, shape, _TYPES[tensor.type - 1]))
         days = tensor.type == _DATE32
         return (array.astype("datetime64[D]") if days else array), days
 
@@ -253,14 +327,16 @@ class Batch(Mapping[str, Column]):
         size = ctypes.c_size_t()
         names = loaded.millrace_batch_names(pointer, byref(size))
         self._names = _keys(ctypes.string_at(names, size.value))
-        self._rows = _Rows(pointer, len(self._names))
+        self._rows = _Rows(pointer)
+        self._tensors = _Tensors(self._rows, len(self._names))
 
     def __getitem__(self, name: str) -> Column:
-        number, key = self._names.get(name, (None, b""))
-        column = Column(self._rows, name, self.num_rows, number, key or name.encode())
-        if number is None:
-            column.type  # of a struct's field; raises where there is none, naming the columns that there are
-        return column
+        found = self._names.get(name)
+        if found is not None:
+            return Column(self._tensors, name, self.num_rows, found[0], found[1])
+        field = Column(self._tensors, name, self.num_rows, None, name.encode())
+        field.type  # raises where there is no such field either, naming the columns that there are
+        return field
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
