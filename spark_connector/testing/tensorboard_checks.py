@@ -107,9 +107,33 @@ def a_program_of_ours_shows_its_loss(spark, folder):
     wait_for(lambda: _is_gone(url), "TensorBoard ends with its node")
 
 
+def nobody_waits_for_that_of_a_cluster_that_has_failed(spark, folder):
+    def _fails(args, ctx):
+        _until_seen(folder)
+        raise ValueError("as the check says")
+
+    cluster = TFCluster.run(spark.sparkContext, _fails, {}, 2, 0, tensorboard=True, log_dir=folder)
+    pathlib.Path(folder, "seen").touch()
+    patience, TFCluster._TENSORBOARD_S = TFCluster._TENSORBOARD_S, 3600  # the test would not end
+    try:
+        wait_for(lambda: cluster.tensorboard_url() is None, "its end")
+    finally:
+        TFCluster._TENSORBOARD_S = patience
+    try:
+        cluster.shutdown()
+    except Exception as error:
+        expect("as the check says" in str(error), str(error))
+    else:
+        raise AssertionError("shutdown() says nothing of the failure")
+
+
 def main():
     spark = SparkSession.builder.config("spark.executorEnv.MILLRACE_LIBRARY", sys.argv[1]).getOrCreate()
-    for check in (a_ported_program_shows_its_loss, a_program_of_ours_shows_its_loss):
+    for check in (
+        a_ported_program_shows_its_loss,
+        a_program_of_ours_shows_its_loss,
+        nobody_waits_for_that_of_a_cluster_that_has_failed,
+    ):
         folder = os.path.abspath(check.__name__)
         os.makedirs(folder)
         check(spark, folder)

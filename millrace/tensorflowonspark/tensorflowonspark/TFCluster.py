@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 _EPOCHS = 10  # where a program says 0, "until it is done"
 _TENSORBOARD_S = 30
+_ENDED = ("finished", "failed", "lost")
 _POLL_S = 0.2
 
 
@@ -129,7 +130,8 @@ class TFCluster(object):
         deadline = time.monotonic() + _TENSORBOARD_S
         while self._has_tensorboard:
             url = self._cluster.tensorboard_url
-            if url or time.monotonic() > deadline:
+            node = _node_of_tensorboard(self._cluster.cluster_info)
+            if url or (node and node.state in _ENDED) or time.monotonic() > deadline:
                 return url or None
             time.sleep(_POLL_S)
         return None
