@@ -15,12 +15,12 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "dashboard/model/dashboard_model.h"
 #include "dashboard/model/selection.h"
+#include "dashboard/source/follower.h"
 #include "dashboard/source/recording.h"
 #include "dashboard/source/update_source.h"
 
@@ -35,9 +35,11 @@ class Session {
 
   // Applies what has come, for at most `budget` of real time, and lets the model's time pass.
   // Returns whether anything came.
-  bool Poll(absl::Time now, absl::Duration budget = absl::Milliseconds(3));
+  bool Poll(absl::Time now, absl::Duration budget = absl::Milliseconds(3)) {
+    return follower_.Poll(now, budget);
+  }
   // The last Poll() had no time for all that had come: the next one should not wait.
-  [[nodiscard]] bool behind() const { return behind_; }
+  [[nodiscard]] bool behind() const { return follower_.behind(); }
   // As DashboardModel::Settle(): for one picture, rather than the next of many.
   void Settle() { model_.Settle(); }
 
@@ -53,13 +55,13 @@ class Session {
   TimeBrush brush;
 
  private:
+  void Record(const SourceUpdate& update);
+
   std::unique_ptr<UpdateSource> source_;
   std::unique_ptr<RecordingWriter> recording_;
   absl::Status recording_error_;
   DashboardModel model_;
-  absl::Time advanced_ = absl::InfinitePast();  // what the model was last told
-  std::vector<SourceUpdate> updates_;
-  bool behind_ = false;
+  Follower follower_;
 };
 
 }  // namespace millrace::dashboard

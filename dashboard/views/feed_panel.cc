@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dashboard/model/format.h"
+#include "dashboard/model/table_rows.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
@@ -12,47 +13,8 @@
 namespace millrace::dashboard {
 namespace {
 
-enum Column {
-  kNode,
-  kQueue,
-  kRows,
-  kBytes,
-  kShare,
-  kStarved,
-  kFull,
-  kCredit,
-  kQueued,
-  kSessions,
-  kColumns
-};
-
-SortKey KeyOf(const NodeState& node, const QueueState& queue, int column) {
-  switch (column) {
-    case kQueue:
-      return {.text = queue.sample.queue()};
-    case kRows:
-      return {.number = queue.rows_per_second};
-    case kBytes:
-      return {.number = queue.bytes_per_second};
-    case kShare:
-      return {.number = queue.compute};
-    case kStarved:
-      return {.number = queue.starved};
-    case kFull:
-      return {.number = queue.backpressured};
-    case kCredit:
-      return {.number = static_cast<double>(queue.sample.credit_outstanding_bytes())};
-    case kQueued:
-      return {.number = static_cast<double>(queue.sample.queued_rows())};
-    case kSessions:
-      return {.number = static_cast<double>(queue.sample.open_sessions())};
-    default:
-      return {.number = static_cast<double>(node.executor_id)};
-  }
-}
-
 constexpr float kWide = 880;
-constexpr TableColumn kLaneColumns[kColumns] = {
+constexpr TableColumn kLaneHeaders[kLaneColumns] = {
     {.name = "node", .tip = "Role and task", .width_px = 106},
     {.name = "queue", .tip = "Of the node", .width_px = 60},
     {.name = "rows/s", .tip = "Received", .width_px = 66, .number = true, .most_first = true},
@@ -137,7 +99,7 @@ void StageBar(const Theme& theme, ImVec2 size, const v1::FeederStages& stages) {
 
 }  // namespace
 
-FeedPanel::FeedPanel() : table_("lanes", kLaneColumns) {}
+FeedPanel::FeedPanel() : table_("lanes", kLaneHeaders) {}
 
 void FeedPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
@@ -154,7 +116,8 @@ void FeedPanel::Refresh(const ViewContext& context) {
   }
   table_.Sort(&lanes_, [&](const Lane& lane, int column) {
     const NodeState& node = model.nodes()[static_cast<size_t>(lane.node)];
-    return KeyOf(node, node.queues[static_cast<size_t>(lane.queue)], column);
+    return LaneSortKey(node, node.queues[static_cast<size_t>(lane.queue)],
+                       static_cast<LaneColumn>(column));
   });
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "dashboard/model/format.h"
+#include "dashboard/model/table_rows.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/client/cluster_view.h"
 #include "dashboard/model/format.h"
+#include "dashboard/model/table_rows.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
@@ -13,75 +14,9 @@
 namespace millrace::dashboard {
 namespace {
 
-enum Column {
-  kNode,
-  kHost,
-  kPid,
-  kState,
-  kAge,
-  kAttempt,
-  kCpu,
-  kRss,
-  kThreads,
-  kGpu,
-  kRows,
-  kStarved,
-  kMetric,
-  kColumns
-};
-
-// Mean over the GPUs that it has claimed; kUnknown without any.
-float GpuUtilization(const DashboardModel& model, const NodeState& node) {
-  float sum = 0;
-  int count = 0;
-  for (const int gpu : node.gpus) {
-    const float value = model.gpus()[static_cast<size_t>(gpu)].value(GpuMetric::kUtilization);
-    if (!Known(value)) continue;
-    sum += value;
-    ++count;
-  }
-  return count == 0 ? kUnknown : sum / static_cast<float>(count);
-}
-
-double SecondsInState(const DashboardModel& model, const NodeState& node) {
-  return node.since() == absl::InfinitePast() ? kUnknown
-                                              : absl::ToDoubleSeconds(model.now() - node.since());
-}
-
-SortKey KeyOf(const DashboardModel& model, const NodeState& node, int column) {
-  switch (column) {
-    case kHost:
-      return {.text = node.host};
-    case kPid:
-      return {.number = static_cast<double>(node.pid)};
-    case kState:
-      return {.number = static_cast<double>(node.state)};
-    case kAge:
-      return {.number = SecondsInState(model, node)};
-    case kAttempt:
-      return {.number = static_cast<double>(node.attempt)};
-    case kCpu:
-      return {.number = node.cpu_percent};
-    case kRss:
-      return {.number = node.rss_bytes};
-    case kThreads:
-      return {.number = node.threads};
-    case kGpu:
-      return {.number = GpuUtilization(model, node)};
-    case kRows:
-      return {.number = node.rows_per_second};
-    case kStarved:
-      return {.number = node.starved};
-    case kMetric:
-      return {.number = node.last_metric_value};
-    default:
-      return {.number = static_cast<double>(node.executor_id)};
-  }
-}
-
 // A panel beside the others in a window of 1280 pixels has room for 760.
 constexpr float kWide = 1000;
-constexpr TableColumn kHeaders[kColumns] = {
+constexpr TableColumn kHeaders[kNodeColumns] = {
     {.name = "node", .tip = "Role and task", .width_px = 92},
     {.name = "host", .tip = "Where it runs", .width_px = 84},
     {.name = "pid", .tip = "Of its program", .width_px = 66, .number = true, .from_px = kWide},
@@ -153,7 +88,8 @@ void NodesPanel::Refresh(const ViewContext& context) {
     order_.push_back(node.executor_id);
   }
   table_.Sort(&order_, [&](int id, int column) {
-    return KeyOf(model, model.nodes()[static_cast<size_t>(id)], column);
+    return NodeSortKey(model, model.nodes()[static_cast<size_t>(id)],
+                       static_cast<NodeColumn>(column));
   });
 }
 
@@ -174,7 +110,7 @@ std::string NodesPanel::Csv(const DashboardModel& model) const {
     csv.Cell(node.cpu_percent);
     csv.Cell(node.rss_bytes);
     csv.Cell(node.threads);
-    csv.Cell(GpuUtilization(model, node));
+    csv.Cell(MeanGpuUtilization(model, node));
     csv.Cell(node.rows_per_second);
     csv.Cell(node.starved);
     csv.Cell(node.backpressured);
@@ -254,7 +190,7 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   ImGui::TableNextColumn();
   MonoRight(theme, FormatNumber(node.threads), ink);
   ImGui::TableNextColumn();
-  const float gpu = GpuUtilization(model, node);
+  const float gpu = MeanGpuUtilization(model, node);
   if (Known(gpu)) {
     MonoRight(theme, FormatPercent(gpu), ink);
   } else {

@@ -47,15 +47,6 @@ void Header(const Theme& theme, const ImGuiTable& table, int index, const TableC
 
 }  // namespace
 
-bool SortsBefore(const SortKey& a, const SortKey& b, bool descending) {
-  const auto kind = [](const SortKey& key) {
-    return Known(key.number) ? 0 : key.text.empty() ? 2 : 1;
-  };
-  if (kind(a) != kind(b)) return kind(a) < kind(b);
-  if (kind(a) == 0) return descending ? b.number < a.number : a.number < b.number;
-  return descending ? b.text < a.text : a.text < b.text;
-}
-
 void TableHeaders(const Theme& theme, std::span<const TableColumn> columns, float scale,
                   int frozen) {
   ImGuiTable* table = ImGui::GetCurrentTable();

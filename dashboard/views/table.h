@@ -3,7 +3,7 @@
 // Tables as all panels have them: a header stands over its values (at the right over numbers), says
 // in its tooltip what the column means, and sorts; columns that have no room are left out.
 //
-// Defines: TableColumn, SortKey, SortableTable, TableHeaders().
+// Defines: TableColumn, SortableTable, TableHeaders().
 //
 //   static constexpr TableColumn kColumns[] = {
 //       {.name = "node", .tip = "Role and task", .width_px = 92},
@@ -19,13 +19,10 @@
 #ifndef DASHBOARD_VIEWS_TABLE_H_
 #define DASHBOARD_VIEWS_TABLE_H_
 
-#include <algorithm>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-#include "dashboard/model/history.h"
+#include "dashboard/model/table_rows.h"
 #include "dashboard/views/theme.h"
 #include "imgui.h"
 
@@ -41,14 +38,6 @@ struct TableColumn {
   bool most_first = false;  // the first click brings the greatest to the top
   float from_px = 0;        // left out of tables that are narrower than this
 };
-
-// What a row is sorted by: its number or, if that is kUnknown, its text. Rows that have neither
-// come last in either direction.
-struct SortKey {
-  double number = kUnknown;
-  absl::string_view text;
-};
-[[nodiscard]] bool SortsBefore(const SortKey& a, const SortKey& b, bool descending);
 
 // Sets up the columns of the table that has just begun and draws their headers, which stay on top.
 // The first `frozen` columns stay at the left.
@@ -72,13 +61,7 @@ class SortableTable {
   template <typename Row, typename Key>
   void Sort(std::vector<Row>* rows, Key key) const {
     if (column_ == 0 && !descending_) return;  // as they come
-    std::vector<std::pair<SortKey, Row>> keyed;
-    keyed.reserve(rows->size());
-    for (const Row& row : *rows) keyed.emplace_back(key(row, column_), row);
-    std::stable_sort(keyed.begin(), keyed.end(), [this](const auto& a, const auto& b) {
-      return SortsBefore(a.first, b.first, descending_);
-    });
-    for (size_t i = 0; i < keyed.size(); ++i) (*rows)[i] = keyed[i].second;
+    SortRows(rows, descending_, [&](const Row& row) { return key(row, column_); });
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/client/cluster_view.h"
 #include "dashboard/model/format.h"
+#include "dashboard/model/table_rows.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"

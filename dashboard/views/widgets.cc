@@ -319,12 +319,6 @@ bool FilterField(const Theme& theme, const char* id, const char* hint, bool focu
       ImGuiInputTextFlags_CallbackResize | ImGuiInputTextFlags_EscapeClearsAll, GrowString, text);
 }
 
-bool Matches(absl::string_view haystack, absl::string_view needle) {
-  const auto same = [](char a, char b) { return absl::ascii_tolower(a) == absl::ascii_tolower(b); };
-  return std::search(haystack.begin(), haystack.end(), needle.begin(), needle.end(), same) !=
-         haystack.end();
-}
-
 CsvTable::CsvTable(std::initializer_list<absl::string_view> columns) {
   for (const absl::string_view column : columns) Cell(column);
   EndRow();

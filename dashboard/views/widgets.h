@@ -5,7 +5,7 @@
 //
 // Defines: Heading(), Text(), Mono(), MonoRight(), SmallText(), ShortenedText(), WrappedText(),
 // Fact(), StateBadge(), StackedBar(), MeterBar(), Hatch(), LegendEntry(), EmptyState(),
-// BeginTip()/EndTip(), IconButton(), Choice(), FilterField(), Matches(), CsvTable.
+// BeginTip()/EndTip(), IconButton(), Choice(), FilterField(), CsvTable.
 //
 // Sizes in pixels are before HiDPI scaling where a parameter is named `..._px`; everything that
 // takes ImVec2 is in screen pixels.
@@ -89,13 +89,11 @@ void Tip(absl::string_view text);
 // A field with a magnifying glass; takes the keyboard if `focus`. Returns true if `text` changed.
 [[nodiscard]] bool FilterField(const Theme& theme, const char* id, const char* hint, bool focus,
                                float width_px, float scale, std::string* text);
-// ASCII case is ignored; empty matches all.
-[[nodiscard]] bool Matches(absl::string_view haystack, absl::string_view needle);
 
 // Quotes as RFC 4180.
 class CsvTable {
  public:
-  explicit CsvTable(std::initializer_list<absl::string_view> columns);
+  CsvTable(std::initializer_list<absl::string_view> columns);
   void Cell(absl::string_view text);
   // An empty cell for what is not known.
   void Cell(double number);

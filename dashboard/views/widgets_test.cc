@@ -30,12 +30,6 @@ TEST(WithUnitsKeptTest, HoldsNumbersAndUnitsTogetherAndNothingElse) {
   EXPECT_EQ(WithUnitsKept(""), "");
 }
 
-TEST(MatchesTest, IgnoresCaseAndMatchesAllWithoutText) {
-  EXPECT_TRUE(Matches("Worker:1", "WORK"));
-  EXPECT_TRUE(Matches("Worker:1", ""));
-  EXPECT_FALSE(Matches("worker:1", "ps"));
-}
-
 TEST(ThemeTest, NamesAreReadBackAndTextCanBeReadOnEachStateColor) {
   for (const ThemeKind kind : {ThemeKind::kDark, ThemeKind::kLight, ThemeKind::kColorBlind}) {
     EXPECT_EQ(ThemeFromName(ThemeName(kind)), kind);

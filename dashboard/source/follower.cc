@@ -1,0 +1,46 @@
+#include "dashboard/source/follower.h"
+
+#include <cstddef>
+
+#include "absl/time/clock.h"
+
+namespace millrace::dashboard {
+namespace {
+
+constexpr size_t kUpdatesAtOnce = 2;
+// What came so long ago is a past that is caught up with.
+constexpr absl::Duration kBacklog = absl::Seconds(2);
+
+}  // namespace
+
+bool Follower::Poll(absl::Time now, absl::Duration budget) {
+  const absl::Time stop = absl::Now() + budget;
+  bool any = false;
+  behind_ = false;
+  for (;;) {
+    updates_.clear();
+    source_->Poll(now, kUpdatesAtOnce, &updates_);
+    for (const SourceUpdate& update : updates_) {
+      if (seen_ != nullptr) seen_(update);
+      model_->Apply(update);
+      // A backlog lets time pass as it came, so that what is kept per second has no gap.
+      if (update.restart || update.arrived >= advanced_ + absl::Milliseconds(500)) {
+        model_->Advance(update.arrived);
+        advanced_ = update.arrived;
+      }
+    }
+    any = any || !updates_.empty();
+    if (updates_.size() < kUpdatesAtOnce) break;
+    if (absl::Now() >= stop) {
+      behind_ = true;
+      // Time goes on as far as it has been told.
+      if (updates_.back().arrived < now - kBacklog) return true;
+      break;
+    }
+  }
+  advanced_ = source_->ModelTime(now);
+  model_->Advance(advanced_);
+  return any;
+}
+
+}  // namespace millrace::dashboard
