@@ -92,6 +92,7 @@ class Parser {
         ->check(CLI::IsMember(CompletionShells()));
     AddRun();
     AddViews();
+    AddTop();
     AddMetrics();
     AddControls();
     AddSecret();
@@ -105,6 +106,7 @@ class Parser {
  private:
   void AddRun();
   void AddViews();
+  void AddTop();
   void AddMetrics();
   void AddControls();
   void AddSecret();
@@ -344,6 +346,15 @@ void Parser::AddViews() {
   AddView("clusters");
 }
 
+void Parser::AddTop() {
+  CLI::App* app = app_.add_subcommand("top");
+  AddChoice(app);
+  app->add_flag("--once", line_.top.once);
+  app->add_flag("--json", line_.top.json);
+  app->add_flag("--no-color", line_.top.no_colour);
+  AddDuration(app, "--interval", &line_.top.interval);
+}
+
 void Parser::AddMetrics() {
   metrics_ = app_.add_subcommand("metrics");
   AddChoice(metrics_);
@@ -528,7 +539,7 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     return line_;
   }
   if (line_.command != "run") {
-    line_.view.choice = line_.control.choice = choice_;
+    line_.view.choice = line_.control.choice = line_.top.choice = choice_;
     line_.view.lines = line_.command == "logs" ? log_lines_ : event_lines_;
     return line_;
   }

@@ -16,6 +16,7 @@
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
+#include "core/cli/top/top_command.h"
 #include "core/cli/view/view_commands.h"
 
 namespace millrace::cli {
@@ -32,6 +33,7 @@ struct CommandLine {
   SecretOptions secret;    // agent-secret
   DoctorOptions doctor;
   MetricsOptions metrics;
+  TopOptions top;
 };
 
 // `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the

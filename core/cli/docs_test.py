@@ -33,6 +33,7 @@ if os.path.exists("fail") or "RANK" not in os.environ:
 
 # Why a command cannot be run here, by what stands in it.
 NEEDS = {
+    "top --once": "a cluster that runs; //core/cli/top:top_test",
     "metrics --port": "somebody who ends it; //core/cli/metrics:metrics_test",
     "--on static": "agents on hosts named so; //core/cli:run_on_test",
     "--on kubernetes": "an API server; //examples/kubernetes",

@@ -29,6 +29,7 @@
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
 #include "core/cli/signal_watch.h"
+#include "core/cli/top/top_command.h"
 #include "core/cli/view/view_commands.h"
 #include "core/net/grpc_log.h"
 #include "core/process/process.h"
@@ -75,6 +76,7 @@ int Main(std::vector<std::string> args) {
   if (line->command == "events") return ShowEvents(line->view);
   if (line->command == "logs") return ShowLogs(line->view);
   if (line->command == "clusters") return ShowClusters(line->view);
+  if (line->command == "top") return Top(line->top);
   if (line->command == "metrics") return Metrics(line->metrics);
   if (line->command == "kv get") return KvGet(line->control);
   if (line->command == "kv set") return KvSet(line->control);

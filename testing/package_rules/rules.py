@@ -62,6 +62,8 @@ ALLOWED = {
     "core/cli/view": _CONTROL | {"core/cli/output"},
     "core/cli/host": _CONTROL | {"core/cli/output", "core/cluster", "core/gpu", "core/launch"},
     "core/cli/metrics": _CONTROL | {"core/cli/output", "core/cli/view"},
+    # The window's model in a terminal.
+    "core/cli/top": _CONTROL | {"core/cli/output", "core/cli/view", "dashboard/model", "dashboard/source"},
     # It looks at a node's output and environment as the agent does, and carries the agent along.
     "core/cli": _CONTROL | {"core/agent", "core/agent/node", "core/cluster", "core/coordinator/state", "core/launch",
                             "resolver", "resolver/every", "resolver/tensorflow"},

@@ -16,6 +16,7 @@ Run
 
 Look
   status     the cluster: its nodes, its feeds, and why it failed (--watch: keep looking)
+  top        its sentences and tables on the whole terminal, and what changes in them
   nodes      every node: where it is, what it uses, what it published
   events     what happened (-f: and what happens next)
   logs       the last lines of nodes (-f: and new ones)
@@ -234,6 +235,39 @@ feeds, and what went wrong first.
   -w, --watch                   keep looking, until the cluster is gone
       --interval T              how often (1s)
       --json                    one object; with --watch, one per line
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kTop[] = R"(usage: millrace top [OPTIONS]
+
+The window in a terminal: three sentences (why has it not started, why are GPUs idle, what failed
+first), and below them the tables of nodes, queues, feeds, GPUs, metrics, events and log lines.
+Only what has changed is sent, so that it works over slow lines.
+
+  millrace top
+  ssh -t host millrace top
+  millrace top --once
+  millrace top --json | jq -r '.sentences.gpus.text'
+
+      --interval T              how often updates come (1s)
+      --once                    look for two intervals, print all of it as text, and end
+      --json                    the same as one object
+      --no-color                no colours, as with NO_COLOR: marks and bold text stay
+
+Keys
+  1 to 7, Tab               nodes, queues, feeds, GPUs, metrics, events, logs
+  arrows, PgUp, PgDn, Home, End, j, k
+                            select a row; left and right: columns that have no room
+  Enter                     all of the selected row
+  v                         all of the sentences, what they are made of, and all warnings
+  /, F3                     search; F3 and n go on to the next row that has the text
+  \, F4                     filter: only rows that have the text
+  <, >, F6; I               the column by which rows are sorted; the other way round
+  Space                     pause: nothing changes until the next Space
+  h, F1, ?                  help
+  q, F10, Ctrl-C            quit
+
+Times are UTC. When the cluster ends, its last state stays. The exit code is 0 then too.
 
 )" MILLRACE_CLI_WHICH_CLUSTER;
 
@@ -545,6 +579,7 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"run", kRun},
                                                          {"status", kStatus},
                                                          {"stop", kStop},
+                                                         {"top", kTop},
                                                          {"version", kVersion}};
   return *topics;
 }

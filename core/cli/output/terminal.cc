@@ -15,33 +15,30 @@
 #include "core/process/process.h"
 
 namespace millrace::cli {
-namespace {
 
-const char* Code(Style style) {
+absl::string_view StyleNumber(Style style) {
   switch (style) {
     case Style::kPlain:
       return "";
     case Style::kBold:
-      return "\x1b[1m";
+      return "1";
     case Style::kDim:
-      return "\x1b[2m";
+      return "2";
     case Style::kRed:
-      return "\x1b[31m";
+      return "31";
     case Style::kGreen:
-      return "\x1b[32m";
+      return "32";
     case Style::kYellow:
-      return "\x1b[33m";
+      return "33";
     case Style::kBlue:
-      return "\x1b[34m";
+      return "34";
     case Style::kMagenta:
-      return "\x1b[35m";
+      return "35";
     case Style::kCyan:
-      return "\x1b[36m";
+      return "36";
   }
   return "";
 }
-
-}  // namespace
 
 bool IsTerminal(int fd) { return ::isatty(fd) == 1; }
 
@@ -51,7 +48,7 @@ Styler Styler::ForFd(int fd) {
 
 std::string Styler::operator()(Style style, absl::string_view text) const {
   if (!enabled_ || style == Style::kPlain || text.empty()) return std::string(text);
-  return absl::StrCat(Code(style), text, "\x1b[0m");
+  return absl::StrCat("\x1b[", StyleNumber(style), "m", text, "\x1b[0m");
 }
 
 Style StyleOfRole(absl::string_view node) {

@@ -2,7 +2,8 @@
 //
 // What a person's terminal can show, and writing to it.
 //
-// Defines: Style, Styler, StyleOfRole(), IsTerminal(), TerminalWidth(), WriteAll(), WriteWithin().
+// Defines: Style, StyleNumber(), Styler, StyleOfRole(), IsTerminal(), TerminalWidth(), WriteAll(),
+// WriteWithin().
 //
 // Thread safety: thread-safe.
 #ifndef CORE_CLI_OUTPUT_TERMINAL_H_
@@ -16,6 +17,8 @@
 namespace millrace::cli {
 
 enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
+// Its number among those that a terminal knows ("31"); empty for kPlain.
+[[nodiscard]] absl::string_view StyleNumber(Style style);
 
 // Puts colours around text, or leaves it alone.
 class Styler {
