@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/line_reader.h"
-#include "core/base/unique_fd.h"
+#include "core/launch/piped_child.h"
 #include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
 
@@ -42,19 +42,19 @@ class AgentProcess {
   AgentProcess& operator=(const AgentProcess&) = delete;
 
   [[nodiscard]] int executor_id() const { return executor_id_; }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const { return child_.pid; }
 
   // Descriptors for poll(); -1 once they have ended.
-  [[nodiscard]] int pid_fd() const { return pid_fd_.get(); }
-  [[nodiscard]] int out_fd() const { return out_.get(); }
-  [[nodiscard]] int err_fd() const { return err_.get(); }
+  [[nodiscard]] int pid_fd() const { return child_.pid_fd.get(); }
+  [[nodiscard]] int out_fd() const { return child_.out.get(); }
+  [[nodiscard]] int err_fd() const { return child_.err.get(); }
 
   // Takes what can be read.
   void ReadOut();
   void ReadErr();
 
   // Ends the agent: closing its stdin asks it to, SIGKILL does it.
-  void CloseStdin() { in_.reset(); }
+  void CloseStdin() { child_.in.reset(); }
   void Kill();
   // SIGTSTP pauses its node, SIGCONT lets it go on (docs/control_protocol.md).
   void Signal(int signal);
@@ -73,11 +73,7 @@ class AgentProcess {
 
   const int executor_id_;
   const std::string runtime_dir_;
-  pid_t pid_ = 0;
-  UniqueFd pid_fd_;  // closed once reaped
-  UniqueFd in_;
-  UniqueFd out_;
-  UniqueFd err_;
+  PipedChild child_;  // pid 0 and no descriptor of it once reaped
   LineReader out_lines_;
   std::optional<LineReader> err_lines_{std::in_place};  // always set
   absl::Status error_;                                  // of the agent's `error` event
