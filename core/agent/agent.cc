@@ -151,7 +151,8 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
 absl::StatusOr<Json> Agent::StartNode(const Json& params) {
   if (link_ != nullptr) return absl::FailedPreconditionError("start was called before");
   if (exit_code_.has_value()) return absl::CancelledError("the agent is ending");
-  MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(params));
+  MILLRACE_ASSIGN_OR_RETURN(const Json own, ParamsFromEnvironment(params, options_.environment));
+  MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(own));
   SetOriginalDescriptorLimit(params_.descriptor_limit);
   if (!params_.advertise.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(params_.advertise, ResolveAdvertisedHost(params_.advertise));

@@ -6,9 +6,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/agent/link/coordinator_channel.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/net/local_interfaces.h"
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
@@ -18,6 +22,7 @@ namespace {
 
 constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxConnectTimeoutMs = int64_t{24} * 3600 * 1000;
+constexpr size_t kMaxNameBytes = 64;
 
 absl::Status CheckPath(const std::string& path, absl::string_view field) {
   if (path.find('\0') != std::string::npos) {
@@ -69,7 +74,48 @@ absl::StatusOr<std::optional<GpuRequest>> ParseGpus(const Json& params) {
   return gpus;
 }
 
+absl::StatusOr<std::string> VariableOf(const std::vector<std::string>& environment,
+                                       absl::string_view name) {
+  for (const absl::string_view entry : environment) {
+    absl::string_view value = entry;
+    if (absl::ConsumePrefix(&value, name) && absl::ConsumePrefix(&value, "=")) {
+      return std::string(value);
+    }
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the variable ", EscapeControls(Ellipsize(name, kMaxNameBytes)),
+                   " is not set, from which the agent was to take its place"));
+}
+
 }  // namespace
+
+absl::StatusOr<Json> ParamsFromEnvironment(Json params,
+                                           const std::vector<std::string>& environment) {
+  if (!params.contains("from_environment")) return params;
+  MILLRACE_ASSIGN_OR_RETURN(const Json* names, GetObject(params, "from_environment", "params"));
+  const Json variables = *names;
+  for (const auto& [member, unused] : variables.items()) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string name,
+                              GetString(variables, member, "params.from_environment"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string value, VariableOf(environment, name));
+    int executor_id = 0;
+    if (member == "executor_id" && absl::SimpleAtoi(value, &executor_id) && executor_id >= 0) {
+      params["executor_id"] = executor_id;
+    } else if (member == "coordinator_host" && CheckAdvertisedHost(value).ok()) {
+      MILLRACE_ASSIGN_OR_RETURN(const CoordinatorEndpoint endpoint,
+                                ParseCoordinatorEndpoint(params));
+      const absl::StatusOr<HostPort> address = ParseHostPort(endpoint.address);
+      if (!address.ok()) return address.status();
+      params["coordinator"]["address"] = FormatHostPort(value, address->port);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("field \"params.from_environment\" has ", EscapeControls(member),
+                       " from the variable ", EscapeControls(Ellipsize(name, kMaxNameBytes)), ": ",
+                       EscapeControls(Ellipsize(value, kMaxNameBytes)), " is none"));
+    }
+  }
+  return params;
+}
 
 absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
   const absl::string_view where = "params";

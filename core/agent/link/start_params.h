@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -35,6 +36,14 @@ struct StartParams {
   // The node's soft limit of file descriptors; 0: that with which the agent was started.
   int64_t descriptor_limit = 0;
 };
+
+// `params` with what `from_environment` says: {"executor_id": NAME, "coordinator_host": NAME} sets
+// those two to the values of variables of this process ("NAME=value" in `environment`), for a
+// parent whose one line reaches several agents. Returns INVALID_ARGUMENT for another member and a
+// value that is none, FAILED_PRECONDITION for a variable that is not set. Thread safety: pure
+// function.
+[[nodiscard]] absl::StatusOr<Json> ParamsFromEnvironment(
+    Json params, const std::vector<std::string>& environment);
 
 // Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the
 // token. Unknown fields are ignored: a later parent may know more. Thread safety: pure function.
