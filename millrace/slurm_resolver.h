@@ -69,13 +69,13 @@ struct SlurmResolverOptions {
 
 // Reads the variables that srun sets for a step: SLURM_PROCID, SLURM_STEP_NUM_TASKS,
 // SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, and where they are set SLURM_DISTRIBUTION,
-// SLURM_NODEID, SLURM_LOCALID, SLURM_GPUS_PER_TASK and CUDA_VISIBLE_DEVICES. Those of the job
-// (SLURM_NTASKS, ...) are not used: a step may be smaller than its job. They cannot change, so a
-// watch tells one spec.
+// SLURM_DIST_PLANESIZE, SLURM_NODEID, SLURM_LOCALID, SLURM_GPUS_PER_TASK and CUDA_VISIBLE_DEVICES.
+// Those of the job (SLURM_NTASKS, ...) are not used: a step may be smaller than its job. They
+// cannot change, so a watch tells one spec.
 //
 // Ranks are dealt over the hosts in the order of the node list as SLURM_DISTRIBUTION says: block
-// (the default), cyclic or plane=N. Jobs take ranks in the order in which they are given. The k-th
-// task of a host listens on port_base + k.
+// (the default), cyclic, plane or plane=N. Jobs take ranks in the order in which they are given.
+// The k-th task of a host listens on port_base + k.
 //
 // The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the
 // ids in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given

@@ -177,6 +177,16 @@ def _debian_roots():
         suite = "bookworm",
     )
     debian_root(
+        name = "debian_bookworm_slurm_root",
+        packages = [
+            "munge",
+            "slurm-client",
+            "slurmctld",
+            "slurmd",
+        ],
+        suite = "bookworm",
+    )
+    debian_root(
         name = "debian_bullseye_root",
         suite = "bullseye",
     )

@@ -48,9 +48,18 @@ TEST_F(SlurmResolverTest, FollowsTheDistribution) {
   EXPECT_EQ(
       SpecOf(),
       R"({"worker":["t02n13:8888","t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
+  // As srun sets it for --distribution=plane=2.
+  const std::string by_two = SpecOf();
+  environment_["SLURM_DISTRIBUTION"] = "plane";
+  environment_["SLURM_DIST_PLANESIZE"] = "2";
+  EXPECT_EQ(SpecOf(), by_two);
+  for (const char* none : {"0", "x", ""}) {
+    environment_["SLURM_DIST_PLANESIZE"] = none;
+    EXPECT_THAT(Create(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("plane")));
+  }
   environment_["SLURM_DISTRIBUTION"] = "block:cyclic,Pack";
   EXPECT_THAT(Create(), IsOk());
-  for (const char* other : {"arbitrary", "plane=0", "plane=x"}) {
+  for (const char* other : {"arbitrary", "plane", "plane=0", "plane=x"}) {
     environment_["SLURM_DISTRIBUTION"] = other;
     EXPECT_THAT(Create(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                    AllOf(HasSubstr("SLURM_DISTRIBUTION"), HasSubstr(other))));

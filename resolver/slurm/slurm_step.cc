@@ -25,6 +25,7 @@ using Reader = SlurmResolverOptions::Reader;
 using TasksOfHosts = SlurmResolverOptions::TasksOfHosts;
 
 constexpr char kDistribution[] = "SLURM_DISTRIBUTION";
+constexpr char kPlaneSize[] = "SLURM_DIST_PLANESIZE";
 constexpr char kNodeId[] = "SLURM_NODEID";
 constexpr char kLocalId[] = "SLURM_LOCALID";
 constexpr char kGpusPerTask[] = "SLURM_GPUS_PER_TASK";
@@ -100,6 +101,9 @@ absl::StatusOr<int> Plane(const Reader& read) {
   if (absl::ConsumePrefix(&kind, "plane=") && absl::SimpleAtoi(kind, &size) && size > 0) {
     return size;
   }
+  // As srun itself says it.
+  const std::string own = read(kPlaneSize).value_or("");
+  if (kind == "plane" && absl::SimpleAtoi(own, &size) && size > 0) return size;
   return absl::FailedPreconditionError(absl::StrCat(
       kDistribution, " is ", Quoted(value),
       ": ranks are known for block, cyclic and plane=N; start the step by srun -m block"));
