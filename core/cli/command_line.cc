@@ -35,7 +35,8 @@ constexpr char kOnGroup[] = "on";
 
 // Refuses what other launchers call -n, such as mpirun's -np, which CLI11 would take for -n with
 // the value "p".
-absl::Status CheckNoOtherLaunchers(const std::vector<std::string>& args) {
+absl::Status CheckNoOtherLaunchers(const std::string& command,
+                                   const std::vector<std::string>& args) {
   static const auto* const kOthers =
       new std::map<absl::string_view, absl::string_view>{{"-np", "mpirun"},
                                                          {"--np", "mpirun"},
@@ -48,10 +49,13 @@ absl::Status CheckNoOtherLaunchers(const std::vector<std::string>& args) {
     if (other == kOthers->end() && !absl::StartsWith(arg, "-np")) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         EscapeControls(arg), " is ", other == kOthers->end() ? "mpirun" : other->second,
-        "'s option: write -n NODES (millrace run --help says more)"));
+        "'s option: write -n NODES (millrace ", command, " --help says more)"));
   }
   return absl::OkStatus();
 }
+
+// The commands that take a program.
+bool Runs(absl::string_view command) { return command == "run" || command == "srun"; }
 
 // The options that are not in `others` belong to --on.
 void PutInOnGroup(CLI::App* app, const std::vector<CLI::Option*>& others) {
@@ -91,6 +95,7 @@ class Parser {
         ->required()
         ->check(CLI::IsMember(CompletionShells()));
     AddRun();
+    AddSrun();
     AddViews();
     AddTop();
     AddMetrics();
@@ -105,6 +110,8 @@ class Parser {
 
  private:
   void AddRun();
+  void AddSrun();
+  CLI::App* AddProgram(const std::string& name);
   void AddViews();
   void AddTop();
   void AddMetrics();
@@ -114,9 +121,10 @@ class Parser {
   void AddChoice(CLI::App* app);
   CLI::App* AddView(const std::string& name);
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
-  void AddQuarantine();
+  void AddQuarantine(CLI::App* app);
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   absl::Status FinishOn();
+  absl::Status CheckWorkingDir() const;
   absl::Status FinishDoctor();
   absl::Status FinishMetrics();
   absl::Status FinishEnv();
@@ -130,6 +138,8 @@ class Parser {
   CLI::App app_;
   CLI::App* run_ = nullptr;
   RunOn on_;
+  CLI::App* srun_ = nullptr;
+  RunInSlurm slurm_;
   CLI::App* doctor_ = nullptr;
   ResolveFlags doctor_on_;
   DoctorOptions::On doctor_agents_;
@@ -154,8 +164,8 @@ CLI::Option* Parser::AddDuration(CLI::App* app, const std::string& name, absl::D
 }
 
 // "3/60s", or "never".
-void Parser::AddQuarantine() {
-  run_->add_option_function<std::string>("--quarantine", [this](const std::string& text) {
+void Parser::AddQuarantine(CLI::App* app) {
+  app->add_option_function<std::string>("--quarantine", [this](const std::string& text) {
     QuarantinePolicy& policy = line_.run.cluster.failure.quarantine;
     if (text == "never") {
       policy.failures = std::numeric_limits<int>::max();
@@ -175,39 +185,44 @@ void Parser::AddQuarantine() {
   });
 }
 
-void Parser::AddRun() {
+// What every command that runs a program takes.
+CLI::App* Parser::AddProgram(const std::string& name) {
   RunOptions& run = line_.run;
   ClusterOptions& cluster = run.cluster;
-  run_ = app_.add_subcommand("run");
+  CLI::App* const app = app_.add_subcommand(name);
   // What follows the first word that is no option is the program's.
-  run_->prefix_command();
-  run_->add_option("-n,--num-executors", cluster.num_executors);
-  run_->add_option("--num-ps", cluster.num_ps);
-  run_->add_option("--master-node", cluster.master_node)->check(CLI::IsMember({"chief", "master"}));
-  run_->add_flag("--eval-node", cluster.eval_node);
-  run_->add_option("--log-dir", cluster.log_dir);
-  run_->add_flag("--tensorboard", cluster.tensorboard);
-  AddDuration(run_, "--reservation-timeout", &cluster.reservation_timeout);
-  AddDuration(run_, "--timeout", &run.timeout);
+  app->prefix_command();
+  app->add_option("-n,--num-executors", cluster.num_executors);
+  app->add_option("--num-ps", cluster.num_ps);
+  app->add_option("--master-node", cluster.master_node)->check(CLI::IsMember({"chief", "master"}));
+  app->add_flag("--eval-node", cluster.eval_node);
+  app->add_option("--log-dir", cluster.log_dir);
+  app->add_flag("--tensorboard", cluster.tensorboard);
+  AddDuration(app, "--reservation-timeout", &cluster.reservation_timeout);
+  AddDuration(app, "--timeout", &run.timeout);
 
   NodeOptions& node = cluster.node;
-  run_->add_option("--env", env_)->allow_extra_args(false);
-  run_->add_option("--working-dir", node.working_dir);
-  run_->add_flag("--keep-port", keep_port_);
-  run_->add_option("--gpus-per-node", node.gpus_per_node)->check(CLI::Range(0, 1024));
+  app->add_option("--env", env_)->allow_extra_args(false);
+  app->add_option("--working-dir", node.working_dir);
+  app->add_flag("--keep-port", keep_port_);
+  app->add_option("--gpus-per-node", node.gpus_per_node)->check(CLI::Range(0, 1024));
 
   FailureOptions& failure = cluster.failure;
-  run_->add_option("--max-restarts", failure.restart.max_restarts)->check(CLI::Range(0, 1000000));
-  AddDuration(run_, "--initial-backoff", &failure.restart.initial_backoff);
-  AddDuration(run_, "--max-backoff", &failure.restart.max_backoff);
-  AddQuarantine();
-  AddDuration(run_, "--stop-grace", &failure.stop_grace);
-  AddDuration(run_, "--stop-timeout", &failure.stop_timeout);
+  app->add_option("--max-restarts", failure.restart.max_restarts)->check(CLI::Range(0, 1000000));
+  AddDuration(app, "--initial-backoff", &failure.restart.initial_backoff);
+  AddDuration(app, "--max-backoff", &failure.restart.max_backoff);
+  AddQuarantine(app);
+  AddDuration(app, "--stop-grace", &failure.stop_grace);
+  AddDuration(app, "--stop-timeout", &failure.stop_timeout);
 
-  run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
-  run_->add_flag("--timestamp-output", run.timestamp_output);
-  run_->add_flag("-q,--quiet", run.quiet);
+  app->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
+  app->add_flag("--timestamp-output", run.timestamp_output);
+  app->add_flag("-q,--quiet", run.quiet);
+  return app;
+}
 
+void Parser::AddRun() {
+  run_ = AddProgram("run");
   const std::vector<CLI::Option*> here = run_->get_options();
   resolve_.AddOnTo(run_);
   resolve_.AddPollingTo(run_);
@@ -217,6 +232,14 @@ void Parser::AddRun() {
   run_->add_option("--bind-address", on_.launcher.bind_address);
   run_->add_flag("--ship", on_.ship);
   PutInOnGroup(run_, here);
+}
+
+void Parser::AddSrun() {
+  srun_ = AddProgram("srun");
+  srun_->add_option("--srun-option", slurm_.srun_options)->allow_extra_args(false);
+  srun_->add_option("--driver-host", slurm_.driver_host);
+  srun_->add_option("--bind-address", slurm_.bind_address);
+  srun_->add_flag("--ship", slurm_.ship);
 }
 
 void Parser::AddSecret() {
@@ -255,18 +278,26 @@ absl::Status Parser::FinishDoctor() {
   return absl::OkStatus();
 }
 
-// What `run --on` says, checked.
+// Where nodes run in folders of this machine.
+absl::Status Parser::CheckWorkingDir() const {
+  const std::string& folder = line_.run.cluster.node.working_dir;
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--working-dir: Directory does not exist: ", EscapeControls(folder)));
+}
+
+// What `run --on` and `srun` say of where nodes run, checked.
 absl::Status Parser::FinishOn() {
   RunOptions& run = line_.run;
+  if (line_.command == "srun") {
+    slurm_.shape = srun_->count("--num-executors") == 0;
+    run.slurm = slurm_;
+    return CheckWorkingDir();
+  }
   if (!resolve_.has_on()) {
     MILLRACE_RETURN_IF_ERROR(CheckNoOn(run_));
-    std::error_code error;
-    if (run.cluster.node.working_dir.empty() ||
-        std::filesystem::is_directory(run.cluster.node.working_dir, error)) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("--working-dir: Directory does not exist: ",
-                                                   EscapeControls(run.cluster.node.working_dir)));
+    return CheckWorkingDir();
   }
   MILLRACE_RETURN_IF_ERROR(CheckSecretPlace(on_.launcher.secret));
   on_.shape = run_->count("--num-executors") == 0;
@@ -475,7 +506,7 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
   std::vector<std::string> program;
   bool split = false;
   const std::vector<std::string> as_written = args;
-  if (args[0] == "run") {
+  if (Runs(args[0])) {
     const auto dashes = std::find(args.begin(), args.end(), "--");
     if (dashes != args.end()) {
       split = true;
@@ -495,19 +526,20 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
     return line_;
   } catch (const CLI::ParseError& error) {
     const std::string command = Command();
-    if (command == "run") MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers(as_written));
+    if (Runs(command)) MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers(command, as_written));
     return absl::InvalidArgumentError(
         absl::StrCat(FirstLine(error.what()), SuggestOption(command, as_written), " (millrace ",
                      command, command.empty() ? "" : " ", "--help says more)"));
   }
   line_.command = Command();
-  if (line_.command == "run") {
-    std::vector<std::string> rest = run_->remaining();
+  if (Runs(line_.command)) {
+    std::vector<std::string> rest = app_.get_subcommand(line_.command)->remaining();
     if (!rest.empty() && absl::StartsWith(rest.front(), "-")) {
-      MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers({rest.front()}));
+      MILLRACE_RETURN_IF_ERROR(CheckNoOtherLaunchers(line_.command, {rest.front()}));
       return absl::InvalidArgumentError(
           absl::StrCat("unknown option ", EscapeControls(rest.front()),
-                       SuggestOption("run", {rest.front()}), " (millrace run --help lists them)"));
+                       SuggestOption(line_.command, {rest.front()}), " (millrace ", line_.command,
+                       " --help lists them)"));
     }
     if (split && !rest.empty()) rest.push_back("--");  // it was the program's own
     rest.insert(rest.end(), program.begin(), program.end());
@@ -538,14 +570,15 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     MILLRACE_RETURN_IF_ERROR(FinishMetrics());
     return line_;
   }
-  if (line_.command != "run") {
+  if (!Runs(line_.command)) {
     line_.view.choice = line_.control.choice = line_.top.choice = choice_;
     line_.view.lines = line_.command == "logs" ? log_lines_ : event_lines_;
     return line_;
   }
   RunOptions& run = line_.run;
   if (run.program.empty()) {
-    return absl::InvalidArgumentError("no program to run: millrace run -n 4 -- PROGRAM [ARG...]");
+    return absl::InvalidArgumentError(
+        absl::StrCat("no program to run: millrace ", line_.command, " -n 4 -- PROGRAM [ARG...]"));
   }
   MILLRACE_RETURN_IF_ERROR(FinishOn());
   MILLRACE_RETURN_IF_ERROR(FinishEnv());

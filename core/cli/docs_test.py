@@ -38,6 +38,7 @@ NEEDS = {
     "--on static": "agents on hosts named so; //core/cli:run_on_test",
     "--on kubernetes": "an API server; //examples/kubernetes",
     "--on slurm": "Slurm; //core/cli:run_on_test",
+    "millrace srun": "a Slurm job; //core/cli/slurm:srun_test",
     "resolve kubernetes": "an API server; //core/cli:resolve_kubernetes_test",
     "resolve spark": "a Spark application; //core/cli:resolve_test",
 }

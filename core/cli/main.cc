@@ -68,7 +68,7 @@ int Main(std::vector<std::string> args) {
              absl::StrCat("millrace: ", EscapeControls(line.status().message()), "\n"));
     return absl::IsInvalidArgument(line.status()) ? kExitUsage : ExitCodeOfStatus(line.status());
   }
-  if (line->command == "run") return Run(line->run);
+  if (line->command == "run" || line->command == "srun") return Run(line->run);
   if (absl::StartsWith(line->command, "resolve ")) return Resolve(line->resolve);
   UnblockTerminationSignals();
   if (line->command == "status") return ShowStatus(line->view);

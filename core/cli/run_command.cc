@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -31,6 +32,8 @@
 #include "core/cli/output/exit_code.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/signal_watch.h"
+#include "core/cli/slurm/slurm_job.h"
+#include "core/cli/slurm/srun_launcher.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
@@ -96,6 +99,12 @@ struct Interruption {
 std::string CurrentFolder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();
+}
+
+// Whether the program is sent to where nodes run.
+bool Ships(const RunOptions& options) {
+  return (options.on.has_value() && options.on->ship) ||
+         (options.slurm.has_value() && options.slurm->ship);
 }
 
 // The names of ClusterOptions in messages, as options of the command.
@@ -171,13 +180,14 @@ std::string LossText(const OutputRelay::Losses& losses) {
 // One run, from options to exit code.
 class Runner {
  public:
+  // `srun`: who starts the agents, if the options say Slurm.
   Runner(const RunOptions& options, std::vector<NodeRole> roles, std::string program,
-         ClusterResolver* resolver)
+         ClusterResolver* resolver, std::optional<SrunLauncherOptions> srun)
       : options_(options),
         roles_(std::move(roles)),
         program_(std::move(program)),
         resolver_(resolver),
-        launcher_(MakeLauncher()),
+        launcher_(MakeLauncher(std::move(srun))),
         console_(options.quiet),
         relay_({.mode = options.output,
                 .name_width = LongestName(roles_),
@@ -201,7 +211,7 @@ class Runner {
  private:
   ClusterOptions MakeOptions();
   std::map<std::string, std::string> NodeEnv() const;
-  std::unique_ptr<Launcher> MakeLauncher() const;
+  std::unique_ptr<Launcher> MakeLauncher(std::optional<SrunLauncherOptions> srun);
   absl::Status RunCluster();
   int Conclude(const absl::Status& status, absl::Duration elapsed);
   void OnSignal(int signal, int count);
@@ -213,6 +223,7 @@ class Runner {
   const std::vector<NodeRole> roles_;
   const std::string program_;
   ClusterResolver* const resolver_;  // null: this machine
+  SrunLauncher* srun_ = nullptr;     // the launcher, if it is one
   const std::unique_ptr<Launcher> launcher_;
   const Console console_;
   Interruption interruption_;
@@ -288,7 +299,13 @@ ClusterOptions Runner::MakeOptions() {
   return options;
 }
 
-std::unique_ptr<Launcher> Runner::MakeLauncher() const {
+std::unique_ptr<Launcher> Runner::MakeLauncher(std::optional<SrunLauncherOptions> srun) {
+  if (srun.has_value()) {
+    srun->on_note = [this](const std::string& line) { console_.Tell(line); };
+    auto launcher = std::make_unique<SrunLauncher>(*std::move(srun));
+    srun_ = launcher.get();
+    return launcher;
+  }
   if (resolver_ == nullptr) return std::make_unique<LocalLauncher>();
   AdoptingLauncherOptions options = options_.on->launcher;
   options.on_note = [this](const std::string& line) { console_.Tell(line); };
@@ -306,8 +323,7 @@ std::map<std::string, std::string> Runner::NodeEnv() const {
 }
 
 absl::Status Runner::RunCluster() {
-  const bool ship = options_.on.has_value() && options_.on->ship;
-  NodeProgram program = ship ? NodeProgram::File(program_) : NodeProgram::Path(program_);
+  NodeProgram program = Ships(options_) ? NodeProgram::File(program_) : NodeProgram::Path(program_);
   program.Args({options_.program.begin() + 1, options_.program.end()}).Env(NodeEnv());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
                             Cluster::Run(*launcher_, program, MakeOptions()));
@@ -320,7 +336,9 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     console_.Tell(LossText(losses_));
     if (status.ok()) return kExitFailed;  // what lacks lines looks whole
   }
-  if (status.ok()) {
+  // Nodes that Slurm ended do not know why, or ended in order when Slurm asked them to.
+  const absl::Status slurm = srun_ != nullptr ? srun_->Verdict() : absl::OkStatus();
+  if (status.ok() && slurm.ok()) {
     console_.Note(absl::StrCat("done in ", DurationText(elapsed)));
     return kExitOk;
   }
@@ -330,10 +348,18 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     failure = failure_;
   }
   if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
-  const std::string text = InWordsOfTheCommand(
+  std::string text = InWordsOfTheCommand(
       absl::StrCat(FirstLine(status.message()),
                    failure.has_value() ? LogText(*failure, options_.cluster.log_dir) : ""));
-  console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
+  if (absl::IsCancelled(status)) text = absl::StrCat("stopped: ", text);
+  if (!slurm.ok()) {
+    // Some have failed with these words.
+    const bool more = !status.ok() && !absl::StrContains(text, slurm.message());
+    console_.Fail(absl::StrCat(slurm.message(), more ? "; then: " : "", more ? text : ""));
+    return interruption_.signal != 0 ? kExitSignalBase + interruption_.signal
+                                     : ExitCodeOfStatus(slurm);
+  }
+  console_.Fail(text);
   if (failure.has_value()) {
     return ExitCodeOfFailure(*failure);
   }
@@ -364,11 +390,46 @@ absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* run, ClusterResolver* 
                     .eval_node = options->eval_node});
 }
 
+// What starts the agents of a job that this process runs in, and how many.
+absl::StatusOr<SrunLauncherOptions> FindSlurm(RunOptions* run) {
+  MILLRACE_ASSIGN_OR_RETURN(const SlurmJob job,
+                            ReadSlurmJob([](const char* name) { return EnvOr(name, ""); }));
+  if (run->slurm->shape) run->cluster.num_executors = job.tasks;
+  SrunLauncherOptions options = {.job_id = EscapeControls(job.id),
+                                 .job_tasks = job.tasks,
+                                 .srun_options = run->slurm->srun_options,
+                                 .driver_host = run->slurm->driver_host,
+                                 .bind_address = run->slurm->bind_address};
+  if (job.cpus_per_task > 0) {
+    options.srun_options.insert(options.srun_options.begin(),
+                                absl::StrCat("--cpus-per-task=", job.cpus_per_task));
+  }
+  const absl::StatusOr<std::string> srun =
+      FindProgram("srun", CurrentFolder(), EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
+  if (!srun.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("Slurm job ", options.job_id,
+                     " is here, but no srun is in PATH: ", srun.status().message()));
+  }
+  options.srun_path = *srun;
+  MILLRACE_ASSIGN_OR_RETURN(options.agent_path, LocalLauncher::FindAgent({}));
+  return options;
+}
+
 }  // namespace
 
 int Run(RunOptions options) {
   BlockSuspendSignal();
   const Console console(options.quiet);
+  std::optional<SrunLauncherOptions> srun;
+  if (options.slurm.has_value()) {
+    absl::StatusOr<SrunLauncherOptions> found = FindSlurm(&options);
+    if (!found.ok()) {
+      console.Fail(found.status().message());
+      return absl::IsInvalidArgument(found.status()) ? kExitUsage : kExitUnavailable;
+    }
+    srun = *std::move(found);
+  }
   std::unique_ptr<ClusterResolver> resolver;
   if (options.on.has_value()) {
     absl::StatusOr<std::unique_ptr<ClusterResolver>> made =
@@ -388,10 +449,11 @@ int Run(RunOptions options) {
     return absl::IsInvalidArgument(roles.status()) ? kExitUsage : ExitCodeOfStatus(roles.status());
   }
   // Elsewhere the agents look for it.
+  const bool ship = Ships(options);
   absl::StatusOr<std::string> program = options.program.front();
-  if (!options.on.has_value() || options.on->ship) {
+  if (!options.on.has_value() || ship) {
     const std::string folder =
-        JoinPath(CurrentFolder(), options.on.has_value() ? "" : options.cluster.node.working_dir);
+        JoinPath(CurrentFolder(), ship ? "" : options.cluster.node.working_dir);
     program =
         FindProgram(options.program.front(), folder, EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
   }
@@ -404,14 +466,14 @@ int Run(RunOptions options) {
     console.Fail(logs.message());
     return kExitUsage;
   }
-  const absl::Status limits = options.on.has_value()
+  const absl::Status limits = options.on.has_value() || srun.has_value()
                                   ? absl::OkStatus()
                                   : CheckLimits(ReadLimits(), options.cluster.num_executors);
   if (!limits.ok()) {
     console.Fail(limits.message());
     return kExitFailed;
   }
-  return Runner(options, *roles, *program, resolver.get()).Run();
+  return Runner(options, *roles, *program, resolver.get(), std::move(srun)).Run();
 }
 
 }  // namespace millrace::cli

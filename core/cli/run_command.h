@@ -1,6 +1,7 @@
 // File: core/cli/run_command.h
 //
-// `millrace run`: any program as a cluster on this machine, or on agents that listen elsewhere.
+// `millrace run` and `millrace srun`: any program as a cluster on this machine, on agents that
+// listen elsewhere, or on those that Slurm starts.
 #ifndef CORE_CLI_RUN_COMMAND_H_
 #define CORE_CLI_RUN_COMMAND_H_
 
@@ -25,8 +26,18 @@ struct RunOn {
   bool ship = false;   // send the program there; otherwise it is there
 };
 
+// Agents that Slurm starts in the job in which the command runs.
+struct RunInSlurm {
+  std::vector<std::string> srun_options;
+  std::string driver_host;
+  std::string bind_address = "0.0.0.0";
+  bool shape = false;  // the cluster has as many nodes as the job has tasks
+  bool ship = false;   // as RunOn's
+};
+
 struct RunOptions {
   std::optional<RunOn> on;
+  std::optional<RunInSlurm> slurm;  // in place of `on`
   // Without what the command itself hears and ends.
   ClusterOptions cluster;
   std::map<std::string, std::string> env;
@@ -38,8 +49,8 @@ struct RunOptions {
 };
 
 // Runs it until all workers have ended, and then stops ps and evaluator. Returns the exit code that
-// kRunHelp describes; whatever went wrong is on stderr. Blocking. The caller has called
-// BlockTerminationSignals(), and there are no threads yet.
+// kRun (help/help_text.cc) describes; whatever went wrong is on stderr. Blocking. The caller has
+// called BlockTerminationSignals(), and there are no threads yet.
 int Run(RunOptions options);
 
 }  // namespace millrace::cli

@@ -61,6 +61,7 @@ ALLOWED = {
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
     "core/cli/host": _CONTROL | {"core/cli/output", "core/cluster", "core/gpu", "core/launch"},
+    "core/cli/slurm": _LEAVES | {"core/cluster", "core/launch"},
     "core/cli/metrics": _CONTROL | {"core/cli/output", "core/cli/view"},
     # The window's model in a terminal.
     "core/cli/top": _CONTROL | {"core/cli/output", "core/cli/view", "dashboard/model", "dashboard/source"},

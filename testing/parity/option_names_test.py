@@ -236,9 +236,11 @@ def _c(struct):
 
 def _flags():
     """Those of `millrace run`, without those that every resolver has besides."""
+    body = r"\(.*?\) \{\n(.*?)^\}"
     texts = [
-        re.search(rf"^void {function}\(.*?\) \{{\n(.*?)^\}}", _text(path), re.MULTILINE | re.DOTALL).group(1)
+        re.search(rf"^(?:void|CLI::App\*) {function}{body}", _text(path), re.MULTILINE | re.DOTALL).group(1)
         for path, function in (
+            ("core/cli/command_line.cc", "Parser::AddProgram"),
             ("core/cli/command_line.cc", "Parser::AddRun"),
             ("core/cli/command_line.cc", "Parser::AddQuarantine"),
             ("core/cli/resolve_flags.cc", "ResolveFlags::AddOnTo"),

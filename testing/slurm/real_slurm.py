@@ -42,8 +42,8 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-SchedulerType=sched/builtin
-SchedulerParameters=sched_interval=2
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,bf_interval=1
 MpiDefault=none
 MailProg=/bin/true
 ReturnToService=2

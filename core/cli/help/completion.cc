@@ -53,7 +53,7 @@ CommandWords WordsOf(const std::string& command, const std::vector<std::string>&
   if (command == "completion") {
     for (const std::string& shell : CompletionShells()) result.words.push_back({shell, ""});
   }
-  result.takes_program = command == "run";
+  result.takes_program = command == "run" || command == "srun";
   result.takes_files = command == "resolve static" || command == "resolve union";
   return result;
 }

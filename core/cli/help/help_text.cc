@@ -1,6 +1,9 @@
 #include "core/cli/help/help_text.h"
 
 #include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace millrace::cli {
 namespace {
@@ -11,6 +14,7 @@ constexpr char kMain[] = R"(millrace runs any program as a cluster, and shows wh
 
 Run
   run        start a program as the nodes of a cluster, here or on agents on other hosts
+  srun       the same on the hosts of a Slurm job
   agent-secret    make the secret by which drivers and those agents recognise each other
   doctor     what is in the way of clusters here, and at agents on other hosts
 
@@ -64,20 +68,9 @@ Environment
   "      --location WHERE, --address KIND, --cluster-domain NAME\n"                               \
   "                                kubernetes: see millrace resolve kubernetes --help\n"
 
-constexpr char kRun[] =
-    R"(usage: millrace run [OPTIONS] [--] PROGRAM [ARG...]
-
-Starts PROGRAM as the nodes of a cluster on this machine, like mpirun: one process per node, which
-finds its place in its environment. Waits for the workers (and the chief), then stops the parameter
-servers (ps) and the evaluator. When a node fails, all others are stopped, and one line says what
-failed first.
-
-  millrace run -n 4 -- python3 train.py
-  millrace run -n 4 --num-ps 1 --master-node chief --log-dir logs -- ./train --epochs 3
-  millrace run -n 2 --env OMP_NUM_THREADS=4 --timeout 10m -- ./train
-  millrace run --on static --members @hosts.json --secret-file agents.json -- ./train
-
-The cluster; T is 90s, 10m, 1.5h or never
+// What takes a program: `run` and `srun`.
+constexpr char kProgramOptions[] =
+    R"(The cluster; T is 90s, 10m, 1.5h or never
   -n, --num-executors N         all nodes, including ps and evaluator (1)
       --num-ps N                how many of them, the first ones, are parameter servers (0)
       --master-node chief|master    makes the next node the chief, or the master
@@ -106,7 +99,36 @@ What you see
                                 a terminal shows control characters escaped, unless raw
       --timestamp-output        before each of these lines, when it came (UTC)
   -q, --quiet                   no progress and no notes
+)";
 
+constexpr char kProgramEnvironment[] =
+    R"(A node finds in its environment
+  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT                for torch.distributed
+  LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK       as torchrun and Lightning have them
+  TF_CONFIG                                                 for tf.distribute
+  MILLRACE_CONTEXT_FILE                                     everything (docs/control_protocol.md)
+  PYTHONUNBUFFERED=1, unless it is set: Python's lines arrive as they are printed
+Its stdin is empty. Its stdout goes to stdout and its stderr to stderr, line by line; a line over
+2 KiB arrives in parts, except with raw. Nodes wait while nobody reads.
+)";
+
+constexpr char kRun[] =
+    R"(usage: millrace run [OPTIONS] [--] PROGRAM [ARG...]
+
+Starts PROGRAM as the nodes of a cluster on this machine, like mpirun: one process per node, which
+finds its place in its environment. Waits for the workers (and the chief), then stops the parameter
+servers (ps) and the evaluator. When a node fails, all others are stopped, and one line says what
+failed first.
+
+  millrace run -n 4 -- python3 train.py
+  millrace run -n 4 --num-ps 1 --master-node chief --log-dir logs -- ./train --epochs 3
+  millrace run -n 2 --env OMP_NUM_THREADS=4 --timeout 10m -- ./train
+  millrace run --on static --members @hosts.json --secret-file agents.json -- ./train
+
+)";
+
+constexpr char kRunOn[] =
+    R"(
 On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kubernetes.md
       --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
                                 (@FILE). Without -n the cluster has the nodes that the source names;
@@ -120,15 +142,10 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
       --bind-address ADDRESS    where the coordinator listens (0.0.0.0)
 When a pod is replaced, the new one takes its place and its node starts again (--max-restarts).
 
-A node finds in its environment
-  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT                for torch.distributed
-  LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK       as torchrun and Lightning have them
-  TF_CONFIG                                                 for tf.distribute
-  MILLRACE_CONTEXT_FILE                                     everything (docs/control_protocol.md)
-  PYTHONUNBUFFERED=1, unless it is set: Python's lines arrive as they are printed
-Its stdin is empty. Its stdout goes to stdout and its stderr to stderr, line by line; a line over
-2 KiB arrives in parts, except with raw. Nodes wait while nobody reads.
+)";
 
+constexpr char kRunEnd[] =
+    R"(
 Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. A second one kills
 them. A signal that was ignored before (nohup) stays ignored. Ctrl-Z pauses the nodes on this
 machine until fg or bg; --timeout and --stop-timeout do not count the pause. --on ignores it.
@@ -142,6 +159,44 @@ Exit codes
   75        --timeout or --reservation-timeout passed
   126, 127  PROGRAM cannot be executed, or does not exist
   130       stopped by Ctrl-C (129: SIGHUP, 143: SIGTERM)
+)";
+
+constexpr char kSrun[] =
+    R"(usage: millrace srun [OPTIONS] [--] PROGRAM [ARG...]
+
+Starts PROGRAM as the nodes of a cluster on the hosts of a Slurm job, by one srun, as millrace run
+does on one machine. Within salloc, or in a script that sbatch takes. The nodes are numbered as
+Slurm numbers tasks, so that its distribution (block, cyclic, ...) decides which are on one host.
+
+  salloc -N 2 -n 8 millrace srun -- python3 train.py
+  millrace srun -n 4 --num-ps 1 --master-node chief --log-dir logs -- ./train --epochs 3
+  millrace srun --srun-option=--distribution=cyclic -- ./train
+
+Without -n the cluster has as many nodes as the job has tasks.
+
+)";
+
+constexpr char kSrunSlurm[] =
+    R"(
+What Slurm does (docs/slurm.md)
+      --srun-option OPTION      one more option of srun, as --srun-option=--cpu-bind=none; may be
+                                repeated
+      --ship                    send PROGRAM to the hosts; otherwise it is there by the same path,
+                                as millrace-agent must be
+      --driver-host HOST        the address at which the hosts reach this driver (the one from which
+                                srun reached them)
+      --bind-address ADDRESS    where the coordinator listens (0.0.0.0)
+
+)";
+
+constexpr char kSrunEnd[] =
+    R"(
+When the driver ends, however it does, all nodes end. When Slurm ends the job or its step, or when
+srun is killed, one line says so. Ctrl-C stops the nodes in order; Ctrl-Z is ignored.
+
+Exit codes: those of millrace run, and
+  69        there is no job, srun could not start the agents, or Slurm ended them
+  75        also: the job's time limit
 )";
 
 constexpr char kAgentSecret[] =
@@ -551,6 +606,10 @@ Prints the version of millrace, how it was built, and the versions of the protoc
 )";
 
 const std::map<absl::string_view, absl::string_view>& Topics() {
+  static const auto* const run =
+      new std::string(absl::StrCat(kRun, kProgramOptions, kRunOn, kProgramEnvironment, kRunEnd));
+  static const auto* const srun = new std::string(
+      absl::StrCat(kSrun, kProgramOptions, kSrunSlurm, kProgramEnvironment, kSrunEnd));
   static const auto* const topics =
       new std::map<absl::string_view, absl::string_view>{{"", kMain},
                                                          {"agent-secret", kAgentSecret},
@@ -576,7 +635,8 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"resolve tf-config", kResolveTfConfig},
                                                          {"resolve union", kResolveUnion},
                                                          {"restart", kRestart},
-                                                         {"run", kRun},
+                                                         {"run", *run},
+                                                         {"srun", *srun},
                                                          {"status", kStatus},
                                                          {"stop", kStop},
                                                          {"top", kTop},
