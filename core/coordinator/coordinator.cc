@@ -247,8 +247,13 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
                          .clock = options.clock});
   recorder_ = std::make_unique<ClusterRecorder>(options, view_.get(), events_.get());
   hub_ = std::make_unique<WatchHub>(view_.get(), options.clock);
-  plane_ = std::make_unique<ControlPlane>(options, std::move(spec), ca_.get(), view_.get(),
-                                          recorder_.get());
+  plane_ = std::make_unique<ControlPlane>(
+      options, std::move(spec),
+      [ca = ca_.get()](absl::string_view public_key, absl::string_view name) {
+        return ca->SignNodeKey(public_key, name);
+      },
+      view_.get(), recorder_.get());
+  plane_->Start();
   MILLRACE_ASSIGN_OR_RETURN(
       server_, CoordinatorServer::Start(
                    {.bind_address = options.bind_address,

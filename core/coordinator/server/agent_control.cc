@@ -82,12 +82,12 @@ absl::Duration SampleInterval(absl::Duration heartbeat_interval, int slots) {
 }  // namespace
 
 AgentControl::AgentControl(ControlState* state, RequestControl* requests, FeedControl* feeds,
-                           v1::NodeSpec node_spec, const CertificateAuthority* ca, ViewStore* view)
+                           v1::NodeSpec node_spec, NodeKeySigner signer, ViewStore* view)
     : state_(state),
       requests_(requests),
       feeds_(feeds),
       node_spec_(std::move(node_spec)),
-      ca_(ca),
+      signer_(std::move(signer)),
       view_(view) {
   MutexLock lock(&output_gate_->mu);
   output_gate_->agents = this;
@@ -117,7 +117,7 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   if (!admission.ok()) return admission.status();
 
   // Signing takes CPU: not under the lock. Until it is done the slot is connected.
-  absl::StatusOr<std::string> certificate = ca_->SignNodeKey(
+  absl::StatusOr<std::string> certificate = signer_(
       message.public_key(),
       absl::StrCat(admission->role.job_name, "-", admission->role.task_index, ".node.millrace"));
   if (!certificate.ok()) {

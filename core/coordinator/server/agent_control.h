@@ -2,12 +2,13 @@
 //
 // The control plane's part for agents: what their streams say, and how their processes fare.
 //
-// Defines: AgentControl.
+// Defines: NodeKeySigner, AgentControl.
 
 #ifndef CORE_COORDINATOR_SERVER_AGENT_CONTROL_H_
 #define CORE_COORDINATOR_SERVER_AGENT_CONTROL_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,6 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/coordinator/server/attach_stream.h"
-#include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/server/feed_control.h"
 #include "core/coordinator/server/request_control.h"
@@ -34,12 +34,16 @@
 
 namespace millrace {
 
+// Signs a node's public key under its name; returns the certificate, PEM. Thread-safe.
+using NodeKeySigner = std::function<absl::StatusOr<std::string>(absl::string_view public_key,
+                                                                absl::string_view name)>;
+
 // Thread safety: thread-safe. Blocking: never.
 class AgentControl {
  public:
   // Pointers are not owned.
   AgentControl(ControlState* state, RequestControl* requests, FeedControl* feeds,
-               v1::NodeSpec node_spec, const CertificateAuthority* ca, ViewStore* view);
+               v1::NodeSpec node_spec, NodeKeySigner signer, ViewStore* view);
 
   AgentControl(const AgentControl&) = delete;
   AgentControl& operator=(const AgentControl&) = delete;
@@ -117,7 +121,7 @@ class AgentControl {
   RequestControl* const requests_;
   FeedControl* const feeds_;
   const v1::NodeSpec node_spec_;
-  const CertificateAuthority* const ca_;
+  const NodeKeySigner signer_;
   ViewStore* const view_;
   std::vector<HeldExit> held_exits_ ABSL_GUARDED_BY(state_->mu);
   std::map<OutputKey, Output> outputs_ ABSL_GUARDED_BY(state_->mu);

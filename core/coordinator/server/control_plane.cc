@@ -6,14 +6,16 @@
 namespace millrace {
 
 ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
-                           const CertificateAuthority* ca, ViewStore* view,
-                           ClusterRecorder* recorder)
+                           NodeKeySigner signer, ViewStore* view, ClusterRecorder* recorder)
     : state_(options, recorder),
       requests_(&state_),
       feeds_(&state_),
-      agents_(&state_, &requests_, &feeds_, std::move(node_spec), ca, view),
+      agents_(&state_, &requests_, &feeds_, std::move(node_spec), std::move(signer), view),
       driver_(&state_, &agents_),
-      operators_(&state_, &requests_) {
+      operators_(&state_, &requests_) {}
+
+void ControlPlane::Start() {
+  state_.observer.Start();
   timer_ = Thread("coord-timer", [this] { RunTimer(); });
 }
 
@@ -54,29 +56,35 @@ void ControlPlane::Shutdown() {
   state_.observer.Stop();
 }
 
+absl::Duration ControlPlane::TimeToTick() const {
+  MutexLock lock(&state_.mu);
+  return state_.timer_wakes_at - state_.clock->SteadyNow();
+}
+
+void ControlPlane::Tick() {
+  state_.Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu) {
+    if (state_.shut_down) return;
+    agents_.TellHeldExits(effects);
+    state_.table.Tick(effects);
+    const absl::Duration now = state_.clock->SteadyNow();
+    state_.ReplyKv(state_.kv.Expire(now));
+    state_.ReplyBarrier(state_.barriers.Expire(now));
+    const absl::Duration next = std::min({state_.table.NextDeadline(), state_.kv.NextDeadline(),
+                                          state_.barriers.NextDeadline(),
+                                          state_.causes.NextDeadline(), agents_.NextHeldExit()});
+    state_.timer_wakes_at =
+        now + std::clamp(next - now, absl::Milliseconds(1), state_.longest_sleep);
+  });
+}
+
 void ControlPlane::RunTimer() {
   for (;;) {
-    {
-      MutexLock lock(&state_.mu);
-      if (state_.shut_down) return;
-      const absl::Duration now = state_.clock->SteadyNow();
-      absl::Duration next =
-          std::min({state_.table.NextDeadline(), state_.kv.NextDeadline(),
-                    state_.barriers.NextDeadline(), state_.causes.NextDeadline()});
-      next = std::min(next, agents_.NextHeldExit());
-      const absl::Duration sleep =
-          std::clamp(next - now, absl::Milliseconds(1), state_.longest_sleep);
-      state_.timer_wakes_at = now + sleep;
-      state_.timer_wake.WaitWithTimeout(&state_.mu, sleep);
-      if (state_.shut_down) return;
-    }
-    state_.Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu) {
-      if (state_.shut_down) return;
-      agents_.TellHeldExits(effects);
-      state_.table.Tick(effects);
-      state_.ReplyKv(state_.kv.Expire(state_.clock->SteadyNow()));
-      state_.ReplyBarrier(state_.barriers.Expire(state_.clock->SteadyNow()));
-    });
+    Tick();
+    MutexLock lock(&state_.mu);
+    if (state_.shut_down) return;
+    state_.timer_wake.WaitWithTimeout(&state_.mu,
+                                      state_.timer_wakes_at - state_.clock->SteadyNow());
+    if (state_.shut_down) return;
   }
 }
 

@@ -8,10 +8,10 @@
 #ifndef CORE_COORDINATOR_SERVER_CONTROL_PLANE_H_
 #define CORE_COORDINATOR_SERVER_CONTROL_PLANE_H_
 
+#include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/coordinator/server/agent_control.h"
-#include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/server/driver_control.h"
 #include "core/coordinator/server/feed_control.h"
@@ -25,17 +25,25 @@
 
 namespace millrace {
 
-// Threads: "coord-timer", started here, for everything that is due by time; "coord-observer".
+// Threads, from Start() on: "coord-timer" for everything that is due by time; "coord-observer".
 // Thread safety: thread-safe, its parts too. Blocking: the Wait functions of driver(), Shutdown().
 class ControlPlane {
  public:
   // `options` are valid; pointers are not owned.
-  ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
-               const CertificateAuthority* ca, ViewStore* view, ClusterRecorder* recorder);
+  ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec, NodeKeySigner signer,
+               ViewStore* view, ClusterRecorder* recorder);
   ~ControlPlane() { Shutdown(); }
 
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
+
+  // Once. Without threads, as in testing/simulation, their work is done by the three below.
+  void Start();
+  // What the timer does, and how long it then sleeps.
+  void Tick();
+  absl::Duration TimeToTick() const;
+  // Calls the observer with all that waits for it.
+  void Deliver() { state_.observer.Deliver(); }
 
   AgentControl& agents() { return agents_; }
   DriverControl& driver() { return driver_; }

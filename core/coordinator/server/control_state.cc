@@ -26,6 +26,7 @@ TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
   table.restart_by_job = options.failure.restart_by_job;
   table.quarantine = options.failure.quarantine;
   table.clock = clock;
+  table.random = options.random;
   return table;
 }
 
@@ -404,7 +405,9 @@ bool ControlState::Matches(NodeFilter filter, int executor_id) const {
 }
 
 void ControlState::WakeTimerFor(absl::Duration deadline) {
-  if (deadline < timer_wakes_at) timer_wake.Signal();
+  if (deadline >= timer_wakes_at) return;
+  timer_wakes_at = deadline;
+  timer_wake.Signal();
 }
 
 // ---- waiting ------------------------------------------------------------------------------------

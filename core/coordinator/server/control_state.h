@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -126,8 +125,8 @@ struct ControlState {
   BarrierSet barriers ABSL_GUARDED_BY(mu);
   EqualFeeds equal ABSL_GUARDED_BY(mu);
   FirstCause causes ABSL_GUARDED_BY(mu);
-  std::vector<Node> nodes ABSL_GUARDED_BY(mu);  // by executor id
-  absl::flat_hash_map<uint64_t, Stream> streams ABSL_GUARDED_BY(mu);
+  std::vector<Node> nodes ABSL_GUARDED_BY(mu);             // by executor id
+  std::map<uint64_t, Stream> streams ABSL_GUARDED_BY(mu);  // by id, the order of what all are sent
   uint64_t next_stream_id ABSL_GUARDED_BY(mu) = 1;
   Streams to_flush ABSL_GUARDED_BY(mu);  // have something queued; empty outside of Do()
   std::deque<v1::FeedEnd> feed_ends ABSL_GUARDED_BY(mu);  // the last ones

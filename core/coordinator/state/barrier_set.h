@@ -15,12 +15,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>  // for std::less
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -87,7 +87,8 @@ class BarrierSet {
 
   const std::map<int, std::string> participants_;
   std::map<int, std::string> ended_;  // a subset of participants_, with how they ended
-  absl::flat_hash_map<std::string, Barrier> barriers_;
+  // In the order of names, so that answers are in the same order in every run.
+  std::map<std::string, Barrier, std::less<>> barriers_;
 };
 
 }  // namespace millrace

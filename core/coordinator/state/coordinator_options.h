@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/random.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/net/port_range.h"
 #include "core/process/processor_share.h"
@@ -105,6 +106,7 @@ struct CoordinatorOptions {
 
   Clock* clock = RealClock();                                // not owned; outlives the coordinator
   std::function<double()> processor_share = ProcessorShare;  // of the machine on which nodes run
+  std::function<uint64_t()> random = RandomU64;              // for nonces and backoffs
   // Where events.jsonl is written, on this host (core/coordinator/view/event_log.h). Empty:
   // nowhere.
   std::string event_log_dir;

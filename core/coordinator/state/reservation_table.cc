@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/random.h"
 #include "core/base/text.h"
 
 namespace millrace {
@@ -22,7 +21,6 @@ constexpr absl::Duration kPauseBetweenWords = absl::Milliseconds(250);
 constexpr absl::Duration kLastWordsAge = absl::Seconds(2);
 constexpr absl::Duration kLastWordsLength = absl::Seconds(5);
 
-constexpr size_t kNonceBytes = 8;
 constexpr size_t kMaxLastLines = 5;
 constexpr size_t kMaxLastLineBytes = 300;
 constexpr size_t kMaxStderrLines = 50;
@@ -322,7 +320,7 @@ void ReservationTable::TakeOver(Slot& slot, TableEffects* effects) {
 }
 
 void ReservationTable::BeginAttempt(Slot& slot) {
-  slot.nonce = RandomHex(kNonceBytes);
+  slot.nonce = absl::StrCat(absl::Hex(options_.random(), absl::kZeroPad16));
   if (slot.has_run) --ran_;
   slot.has_run = false;
   slot.node_pid = 0;

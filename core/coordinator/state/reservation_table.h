@@ -36,6 +36,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/random.h"
 #include "core/coordinator/state/host_quarantine.h"
 #include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/role_dealer.h"
@@ -66,7 +68,8 @@ struct TableOptions {
   RestartPolicy restart;  // of every role that has none in `restart_by_job`
   std::map<std::string, RestartPolicy> restart_by_job;
   QuarantinePolicy quarantine;
-  Clock* clock = RealClock();  // not owned
+  Clock* clock = RealClock();                    // not owned
+  std::function<uint64_t()> random = RandomU64;  // for nonces and backoffs
 };
 
 // What an agent says of itself when it registers.

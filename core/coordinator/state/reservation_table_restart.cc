@@ -1,12 +1,12 @@
 // How ReservationTable heals: restart budgets, backoff, quarantine.
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/coordinator/state/reservation_table.h"
 
@@ -23,7 +23,10 @@ std::string Seconds(absl::Duration duration) {
   return absl::StrCat(absl::ToDoubleSeconds(absl::Trunc(duration, absl::Milliseconds(100))), " s");
 }
 
-double RandomFraction() { return static_cast<double>(RandomU64() >> 11) / 9007199254740992.0; }
+// In [0, 1).
+double ToFraction(uint64_t random) {
+  return static_cast<double>(random >> 11) / 9007199254740992.0;
+}
 
 // What another attempt cannot mend: a program that is not there or cannot be run.
 bool IsFinal(const NodeFailure& failure) {
@@ -106,7 +109,8 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
   }
   const bool short_run = !slot.has_run || now - slot.ran_at < policy.max_backoff;
   slot.short_runs = short_run ? slot.short_runs + 1 : 1;
-  const absl::Duration after = RestartBackoff(policy, slot.short_runs - 1, RandomFraction());
+  const absl::Duration after =
+      RestartBackoff(policy, slot.short_runs - 1, ToFraction(options_.random()));
   slot.restarts.push_back(now);
   // Its stream broke as it died; how long it takes to be sure of that delays nothing.
   const bool died =

@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-ObserverQueue::ObserverQueue(CoordinatorObserver* observer) : observer_(observer) {
+void ObserverQueue::Start() {
   if (observer_ != nullptr) thread_ = Thread("coord-observer", [this] { Run(); });
 }
 
@@ -93,20 +93,30 @@ void ObserverQueue::PostMetric(int executor_id, const NodeRole& role, std::strin
         true});
 }
 
-void ObserverQueue::Run() {
+void ObserverQueue::Deliver() {
   for (;;) {
     Item item;
+    {
+      MutexLock lock(&mu_);
+      if (items_.empty()) return;
+      item = std::move(items_.front());
+      items_.pop_front();
+      droppable_ -= item.droppable ? 1 : 0;
+    }
+    item.call(*observer_);
+  }
+}
+
+void ObserverQueue::Run() {
+  for (;;) {
     {
       MutexLock lock(&mu_);
       while (items_.empty()) {
         if (stopping_) return;
         arrived_.WaitWithTimeout(&mu_, absl::Seconds(60));
       }
-      item = std::move(items_.front());
-      items_.pop_front();
-      droppable_ -= item.droppable ? 1 : 0;
     }
-    item.call(*observer_);
+    Deliver();
   }
 }
 

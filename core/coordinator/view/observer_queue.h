@@ -1,6 +1,6 @@
 // File: core/coordinator/view/observer_queue.h
 //
-// Calls a CoordinatorObserver from a thread of its own, in order.
+// Calls a CoordinatorObserver in order, from a thread of its own.
 //
 // Defines: ObserverQueue.
 
@@ -34,8 +34,13 @@ class ObserverQueue {
   // Calls of OnOutput and OnMetric that wait at most; beyond, they are dropped (lines are counted).
   static constexpr size_t kMaxDroppable = 10000;
 
-  explicit ObserverQueue(CoordinatorObserver* observer);  // not owned
+  explicit ObserverQueue(CoordinatorObserver* observer) : observer_(observer) {}  // not owned
   ~ObserverQueue() { Stop(); }
+
+  // Starts the thread. Once.
+  void Start();
+  // Calls with what waits, from this thread: what the queue's own does.
+  void Deliver();
 
   void PostSlot(SlotStatus slot);
   void PostFailure(absl::Status status);
