@@ -88,7 +88,7 @@ void ReservationTable::Move(Slot& slot, SlotState state, TableEffects* effects) 
   slot.state = state;
   slot.reached[static_cast<int>(state)] = clock_->Now();
   if (!slot.has_run && (state == SlotState::kRunning || state == SlotState::kFinished)) {
-    slot.has_run = true;
+    slot.has_run = slot.ever_ran = true;
     slot.ran_at = clock_->SteadyNow();
     ++ran_;
   }
@@ -175,7 +175,7 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
   failure.exit = exit.exit;
   failure.of_agent = true;
   failure.stderr_tail = exit.stderr_tail;
-  if (!hopeless) slot.before_lost = slot.state;
+  if (!hopeless) KeepBeforeLost(slot);
   // Nor is it a failure if the agent was turned away because its slot was asked to stop.
   const bool lost = connected || slot.stop_asked;
   Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
@@ -196,7 +196,7 @@ void ReservationTable::AgentAwaited(int executor_id, absl::string_view why, Tabl
   NodeFailure failure =
       Describe(*slot, absl::UnavailableError(absl::StrCat("was lost: its agent is gone: ", why)));
   failure.of_agent = true;
-  slot->before_lost = slot->state;
+  KeepBeforeLost(*slot);
   Fail(*slot, SlotState::kLost, std::move(failure), /*replaceable=*/true, effects);
 }
 
@@ -286,8 +286,7 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
     if (slot.state == SlotState::kLost) {
       const absl::Time when = slot.reached[static_cast<int>(slot.before_lost)];
       slot.error = absl::OkStatus();
-      const bool was_early = slot.before_lost <= SlotState::kRegistered;
-      if (slot.restart_at.has_value() && !was_early) {  // it was not needed after all
+      if (slot.restart_at.has_value() && !slot.lost_early) {  // it was not needed after all
         slot.restart_at.reset();
         slot.restarts.pop_back();
         slot.earlier.pop_back();
@@ -427,7 +426,10 @@ bool ReservationTable::Apply(Slot& slot, const NodeReport& report, TableEffects*
   const bool may_start = state == SlotState::kRegistered || state == SlotState::kReady;
   const bool lives = may_start || state == SlotState::kRunning || state == SlotState::kDraining;
   const bool runs = state == SlotState::kRunning || state == SlotState::kDraining;
-  if (lives && report.pid != 0) slot.node_pid = report.pid;
+  if (lives && report.pid != 0 && report.pid != slot.node_pid) {
+    slot.node_pid = report.pid;
+    effects->changed.push_back(IdOf(slot));
+  }
   switch (report.kind) {
     case NodeReport::Kind::kReady:
       if (state == SlotState::kRegistered) Move(slot, SlotState::kReady, effects);
@@ -540,11 +542,12 @@ void ReservationTable::Lose(Slot& slot, const absl::Status& why, TableEffects* e
     effects->close.push_back({slot.stream_id, why});
     Detach(slot);
   }
-  slot.before_lost = slot.state;
-  // Before its program ran nothing is lost: another agent may come until the reservation ends.
+  KeepBeforeLost(slot);
+  // Before its program ever ran nothing is lost: another agent may come until the reservation ends.
+  // Nor where another attempt is due in any case.
   Fail(slot, SlotState::kLost,
        Describe(slot, absl::Status(why.code(), absl::StrCat("was lost: ", why.message()))),
-       /*replaceable=*/!slot.has_run, effects);
+       /*replaceable=*/!slot.ever_ran || slot.lost_early, effects);
 }
 
 // ---- the driver, the clock ----------------------------------------------------------------------

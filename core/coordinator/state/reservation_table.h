@@ -260,6 +260,7 @@ class ReservationTable {
     NodeRole role;
     SlotState state = SlotState::kRequested;
     SlotState before_lost = SlotState::kRequested;  // only with kLost: where it was
+    bool lost_early = false;                        // only with kLost: IsEarly() before
     uint32_t attempt = 0;
     std::string nonce;     // empty before the first agent
     std::string agent_id;  // of the agent that has or had the slot; empty before the first
@@ -271,6 +272,7 @@ class ReservationTable {
     bool agent_dead = true;  // no agent, or its death is proven: the slot may be taken at once
     bool announce = false;   // a new attempt that the peers have not heard of
     bool has_run = false;    // this attempt; counted in ran_
+    bool ever_ran = false;   // an attempt: the reservation, with its limit, is over for this slot
     bool failed_for_good = false;  // its failure is the cluster's
     bool stop_asked = false;
     bool stop_now = false;  // only with stop_asked
@@ -327,6 +329,11 @@ class ReservationTable {
   void Fail(Slot& slot, SlotState state, NodeFailure failure, bool replaceable,
             TableEffects* effects);
   void Lose(Slot& slot, const absl::Status& why, TableEffects* effects);
+  // Before it moves to kLost.
+  static void KeepBeforeLost(Slot& slot) {
+    slot.before_lost = slot.state;
+    slot.lost_early = IsEarly(slot);
+  }
   // Plans another attempt after `failure`. False, with the reason in failure->no_restart where the
   // slot has a budget: none follows.
   bool PlanRestart(Slot& slot, NodeFailure* failure, TableEffects* effects);

@@ -299,6 +299,19 @@ TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
   EXPECT_THAT(f.table.Status(0).error, IsOk());
 }
 
+TEST(ReservationTableTest, AnAgentThatComesBackFromLostTellsThePidOfItsNodeAgain) {
+  TableFixture f(1);
+  f.Bring(SlotState::kRunning);
+  f.Silence(absl::Seconds(5));
+  EXPECT_EQ(f.table.Status(0).node_pid, 0);
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  f.table.Registered(0, 9, &f.effects);
+  f.effects = {};
+  f.table.Update(9, Report(NodeReport::Kind::kRunning), &f.effects);
+  EXPECT_EQ(f.table.Status(0).node_pid, kNodePid);
+  EXPECT_THAT(f.effects.changed, ElementsAre(0));
+}
+
 TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) {
   TableFixture f(2000);
   f.Bring(SlotState::kRegistered);  // slot 0; the others are not there yet

@@ -254,6 +254,76 @@ TEST(RestartTest, AnEarlyAgentThatIsSilentIsReplacedWhenItsAttemptIsDue) {
   EXPECT_THAT(f.effects.failures, IsEmpty());
 }
 
+// Nobody else waits for it: the reservation is over.
+TEST(RestartTest, AnAgentThatIsLostBeforeItsNextAttemptRunsIsAnotherFailure) {
+  TableFixture f(Healing(2));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  f.Alive(absl::Seconds(2));
+  EXPECT_FALSE(f.table.IsEarly(0));
+  f.effects = {};
+  f.table.StreamLost(9, &f.effects);
+  f.Alive(absl::Seconds(11));
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  EXPECT_EQ(f.effects.restarts[0].used, 2);
+  f.Alive(absl::Seconds(3));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
+TEST(RestartTest, AnAgentThatWasLostBeforeItsNextAttemptRanMayComeBack) {
+  TableFixture f(Healing(2));
+  KillAndReplaceEarly(f);
+  f.table.Registered(0, 9, &f.effects);
+  f.Alive(absl::Seconds(2));
+  for (int i = 0; i < 5; ++i) {  // of slot 0 alone
+    f.table.Heard(f.table.stream(1));
+    f.Silence(absl::Seconds(1));
+  }
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_EQ(f.table.Status(0).restarts, 2);
+  f.effects = {};
+  ASSERT_THAT(f.table.Connect(0, Agent("b0"), 10, &f.effects), IsOk());
+  f.table.Registered(0, 10, &f.effects);
+  EXPECT_EQ(f.table.Status(0).restarts, 1);
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(10u));
+  f.table.Update(10, Report(Kind::kRunning, 1), &f.effects);
+  f.Alive(absl::Seconds(60));
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+}
+
+// The report of its launcher may come before its last message.
+TEST(RestartTest, ADeadAgentThatStillTakesTheSlotIsReplaced) {
+  TableFixture f(Healing(2));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  f.Alive(absl::Seconds(2));
+  f.table.AgentStarted(0, kAgentPid, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  ASSERT_THAT(f.table.Connect(0, Agent("b0"), 9, &f.effects), IsOk());
+  f.table.Registered(0, 9, &f.effects);
+  f.table.StreamLost(9, &f.effects);
+  f.effects = {};
+  f.Alive(absl::Seconds(20));
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart, "2 of 2 restarts used");
+}
+
+TEST(RestartTest, AnOperatorsRestartThatIsLostBeforeItRunsIsAFailure) {
+  TableFixture f(Healing(0));
+  f.Bring(SlotState::kRunning, 0);
+  ASSERT_THAT(f.table.Restart(0, "memory grows", &f.effects), IsOk());
+  NodeReport end = Failure(0);
+  end.as_asked = true;
+  f.table.Update(1, end, &f.effects);
+  ASSERT_THAT(f.effects.start, SizeIs(1));
+  f.Silence(absl::Seconds(5));
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.effects.failures, SizeIs(1));
+}
+
 TEST(RestartTest, AnEarlyAgentThatIsKilledTooIsAnotherFailure) {
   TableFixture f(Healing(2));
   KillAndReplaceEarly(f);
