@@ -544,10 +544,11 @@ void ReservationTable::Lose(Slot& slot, const absl::Status& why, TableEffects* e
   }
   KeepBeforeLost(slot);
   // Before its program ever ran nothing is lost: another agent may come until the reservation ends.
-  // Nor where another attempt is due in any case.
+  // But whoever was asked for another one before waits to be asked again. Nor is anything lost
+  // where another attempt is due in any case.
   Fail(slot, SlotState::kLost,
        Describe(slot, absl::Status(why.code(), absl::StrCat("was lost: ", why.message()))),
-       /*replaceable=*/!slot.ever_ran || slot.lost_early, effects);
+       /*replaceable=*/(!slot.ever_ran && slot.restarts.empty()) || slot.lost_early, effects);
 }
 
 // ---- the driver, the clock ----------------------------------------------------------------------

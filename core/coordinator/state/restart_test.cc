@@ -311,6 +311,20 @@ TEST(RestartTest, ADeadAgentThatStillTakesTheSlotIsReplaced) {
   EXPECT_EQ(f.effects.failures[0].no_restart, "2 of 2 restarts used");
 }
 
+TEST(RestartTest, ADeadAgentThatTakesASlotThatNeverRanIsReplacedToo) {
+  TableFixture f(Healing(2));
+  f.Bring(SlotState::kStarted, 0);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  f.table.Registered(0, 9, &f.effects);
+  f.table.StreamLost(9, &f.effects);
+  f.effects = {};
+  f.Alive(absl::Seconds(20));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
 TEST(RestartTest, AnOperatorsRestartThatIsLostBeforeItRunsIsAFailure) {
   TableFixture f(Healing(0));
   f.Bring(SlotState::kRunning, 0);
