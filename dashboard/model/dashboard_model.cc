@@ -115,8 +115,9 @@ void DashboardModel::Apply(const SourceUpdate& update) {
 
 void DashboardModel::TakeWatch(const SourceUpdate& update) {
   const v1::WatchUpdate& watch = *update.watch;
-  const absl::Time time = TimeFromProto(watch.time());
-  if (watch.has_time()) {
+  // A coordinator always says when. Nothing could be recorded at no time, so it is taken as now.
+  const absl::Time time = watch.has_time() ? TimeFromProto(watch.time()) : update.arrived;
+  if (watch.has_time() || !has_data_) {
     data_time_ = has_data_ ? std::max(data_time_, time) : time;
     clock_offset_ = update.arrived - time;
     now_ = std::max(now_, data_time_);

@@ -246,6 +246,18 @@ TEST(DashboardModel, RefusesWhatMakesNoSense) {
   EXPECT_EQ(model.health().refused_updates, 4u);
 }
 
+TEST(DashboardModel, TakesWhatComesWithoutATimeAsOfNow) {
+  DashboardModel model;
+  for (int second = 0; second < 3; ++second) {
+    SourceUpdate update = Live(second == 0 ? Begin(1) : Sample(second), second);
+    v1::WatchUpdate watch = *update.watch;
+    watch.clear_time();
+    update.watch = std::make_shared<const v1::WatchUpdate>(std::move(watch));
+    model.Apply(update);
+  }
+  EXPECT_EQ(model.now(), kViewer);
+}
+
 TEST(DashboardModel, SaysWhyThereIsNoConnection) {
   DashboardModel model;
   SourceUpdate update;
