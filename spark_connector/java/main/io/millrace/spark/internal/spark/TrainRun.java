@@ -137,10 +137,36 @@ public final class TrainRun<T> {
     while (true) {
       long seen = coordinator.changes().count();
       failIfClusterHas();
-      int reading = 0;
-      List<String> starting = new ArrayList<>();
-      List<String> restarting = new ArrayList<>();
-      List<String> ended = new ArrayList<>();
+      Nodes nodes = new Nodes(coordinator);
+      if (nodes.areEnded()) {
+        if (all) {
+          throw new MillraceException(
+              StatusCode.FAILED_PRECONDITION,
+              "there is no node to feed: " + String.join(", ", nodes.ended) + " ended before this call; a program that "
+                  + "trains reads until ShouldStop()");
+        }
+        return;
+      }
+      if (nodes.reading > 0 && (!all || nodes.starting.isEmpty())) {
+        return;
+      }
+      if (isOver(began)) {
+        throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, noNode(nodes));
+      }
+      report.tell(
+          began, () -> absence(plan.queue, "nodes are yet to come", nodes.starting, nodes.restarting, nodeNeeds));
+      awaitChange(seen);
+    }
+  }
+
+  /** The fed nodes as they are now. */
+  private static final class Nodes {
+    int reading;
+    final List<String> starting = new ArrayList<>();
+    final List<String> restarting = new ArrayList<>();
+    final List<String> ended = new ArrayList<>();
+
+    Nodes(CoordinatorProcess coordinator) {
       for (Slot slot : coordinator.status()) {
         if (!slot.isFed()) {
           continue;
@@ -153,26 +179,22 @@ public final class TrainRun<T> {
           (slot.isHeld() && slot.attempt == 0 ? starting : restarting).add(slot.node());
         }
       }
-      if (starting.isEmpty() && restarting.isEmpty() && reading == 0) {
-        if (all) {
-          throw new MillraceException(
-              StatusCode.FAILED_PRECONDITION,
-              "there is no node to feed: " + String.join(", ", ended) + " ended before this call; a program that "
-                  + "trains reads until ShouldStop()");
-        }
-        return;
-      }
-      if (reading > 0 && (!all || starting.isEmpty())) {
-        return;
-      }
-      if (isOver(began)) {
-        throw new MillraceException(
-            StatusCode.DEADLINE_EXCEEDED,
-            absence(plan.queue, "no node to feed" + lapse(), starting, restarting, nodeNeeds));
-      }
-      report.tell(began, () -> absence(plan.queue, "nodes are yet to come", starting, restarting, nodeNeeds));
-      awaitChange(seen);
     }
+
+    /** By themselves, all of them. */
+    boolean areEnded() {
+      return starting.isEmpty() && restarting.isEmpty() && reading == 0;
+    }
+  }
+
+  private String noNode(Nodes nodes) {
+    return absence(plan.queue, "no node to feed" + lapse(), nodes.starting, nodes.restarting, nodeNeeds);
+  }
+
+  /** For {@link JobWatch}: null while a node reads, or where all have ended. */
+  private String absence() {
+    Nodes nodes = new Nodes(coordinator);
+    return nodes.reading > 0 || nodes.areEnded() ? null : noNode(nodes);
   }
 
   private boolean isOver(long since) {
@@ -257,6 +279,8 @@ public final class TrainRun<T> {
   private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
     failIfClusterHas();
     String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
+    JobWatch watch =
+        new JobWatch(spark, plan.feed, coordinator.changes(), this::absence, plan.feedTimeoutMillis);
     try (JobLabel label = new JobLabel(spark, description + what, clusterTag, plan.feed)) {
       JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders, rowsFed), true);
       if (partitions == null) {
@@ -277,7 +301,10 @@ public final class TrainRun<T> {
         spark.sc().cancelJobsWithTag(plan.feed); // Spark leaves it running
         throw interrupted((InterruptedException) e);
       }
+      watch.failIfEnded();
       throw JobErrors.typed(e, awaitFirstCause(JobErrors.isCancelled(e)));
+    } finally {
+      watch.close();
     }
   }
 
