@@ -25,7 +25,7 @@ absl::StatusOr<int> ReadCount(const Reader& read, const char* name, int absent) 
   int count = 0;
   if (absl::SimpleAtoi(text, &count) && count >= 1 && count <= kMaxTasks) return count;
   return absl::InvalidArgumentError(absl::StrCat(name, " is ", EscapeControls(Ellipsize(text, 64)),
-                                                 ": that is no number of 1..", kMaxTasks, ""));
+                                                 ": that is no number of 1..", kMaxTasks));
 }
 
 }  // namespace

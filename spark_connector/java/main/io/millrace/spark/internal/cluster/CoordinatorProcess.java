@@ -248,6 +248,11 @@ public final class CoordinatorProcess implements AutoCloseable {
     return slot == null || !slot.isHeld() && !slot.hasFinished();
   }
 
+  /** Whether some node can be fed, as far as it was told of: without asking. */
+  public synchronized boolean anyCanBeFed() {
+    return slots.values().stream().anyMatch(Slot::canBeFed);
+  }
+
   /** Whether every chief, master and worker has ended by itself. */
   public synchronized boolean workersHaveFinished() {
     for (int i = 0; i < roles.size(); i++) {

@@ -59,4 +59,9 @@ public final class Slot {
   public boolean isHeld() {
     return hasAgent() && state.compareTo(NodeState.FINISHED) < 0;
   }
+
+  /** Whether it is a node that reads what it is fed, and where is known. */
+  public boolean canBeFed() {
+    return isFed() && isHeld() && hasFeed;
+  }
 }

@@ -173,7 +173,7 @@ public final class TrainRun<T> {
         }
         if (slot.hasFinished()) {
           ended.add(slot.node());
-        } else if (slot.isHeld() && slot.hasFeed) {
+        } else if (slot.canBeFed()) {
           reading++;
         } else {
           (slot.isHeld() && slot.attempt == 0 ? starting : restarting).add(slot.node());
@@ -193,6 +193,9 @@ public final class TrainRun<T> {
 
   /** For {@link JobWatch}: null while a node reads, or where all have ended. */
   private String absence() {
+    if (coordinator.anyCanBeFed()) {
+      return null; // every node's state is a long answer in a large cluster
+    }
     Nodes nodes = new Nodes(coordinator);
     return nodes.reading > 0 || nodes.areEnded() ? null : noNode(nodes);
   }
