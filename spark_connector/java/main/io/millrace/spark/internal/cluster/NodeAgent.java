@@ -41,8 +41,9 @@ public final class NodeAgent {
   private final Path functionFile;
   private final ControlChild child;
   private final Consumer<NodeAgent> onExit;
-  /** Whether it has been given its place: guarded by that {@link NodePlaces}. */
+  /** Whether it has been given its place, and whether it had ended before: guarded by that {@link NodePlaces}. */
   boolean placed;
+  boolean gone;
   // Guarded by this.
   private String agentId = "";
   private int exitCode;

@@ -89,11 +89,13 @@ public final class NodePlaces {
       unclaim(executorId);
       throw e;
     }
+    boolean gone;
     synchronized (this) {
       agents.put(executorId, agent);
       agent.placed = true;
+      gone = agent.gone;
     }
-    if (!agent.child().isAlive()) { // its exit may have been told too early
+    if (gone) { // its exit was told too early
       onAgentExit(agent);
     }
     return agent;
@@ -109,7 +111,8 @@ public final class NodePlaces {
   private void onAgentExit(NodeAgent agent) {
     synchronized (this) {
       if (!agent.placed) {
-        return; // whoever starts it looks then
+        agent.gone = true; // whoever starts it looks then
+        return;
       }
       // One that was not taken for the node's has no place: that is the next attempt's, maybe.
       boolean hasPlace = agents.remove(agent.executorId(), agent);
