@@ -1,5 +1,6 @@
 """Drivers in Python, on real clusters of nodes in Python and in C++."""
 
+import contextlib
 import itertools
 import os
 import re
@@ -21,7 +22,7 @@ from eventually import wait_for
 from testing_cluster import Heard, restarts, run
 
 import millrace
-from millrace.local_cluster import _Listener
+from millrace.local_cluster import _Listener, _Stop
 
 _PROGRAM = os.path.abspath("millrace/python/cluster_test_program.py")
 _CPP_NODE = os.path.abspath("core/cluster/cluster_test_node")
@@ -42,9 +43,8 @@ class _EndlessRows:
 
     _BLOB = bytes(1 << 20)
 
-    def __init__(self, fails=False, interrupts_at=None):
+    def __init__(self, fails=False):
         self.pulled = 0  # of both
-        self._interrupts_at = interrupts_at
         self.go = threading.Event()
         self._lock = threading.Lock()
         self._fails = fails
@@ -55,8 +55,6 @@ class _EndlessRows:
         for i in range(5) if self._fails and partition == 0 else itertools.count():
             with self._lock:
                 self.pulled += 1
-                if self.pulled == self._interrupts_at:
-                    _interrupt()
             yield pa.record_batch({"id": [-1 if self._fails and partition == 1 else i], "blob": [self._BLOB]})
 
     def source(self):
@@ -90,6 +88,28 @@ def _endless(read_before_interrupt):
 
     schema = pa.schema({"id": pa.int64()})
     return millrace.Source(lambda partition, _: pa.RecordBatchReader.from_batches(schema, batches(partition)), 2)
+
+
+@contextlib.contextmanager
+def _interrupted_read(number):
+    """Ctrl-C comes during that read of results, which goes on when it was asked to stop: between two reads it would be
+    the program's that reads."""
+    reads, asked = itertools.count(1), threading.Event()
+    read_next, request = millrace.InferenceResult._next, _Stop.request
+
+    def interrupt(*args):
+        if next(reads) == number:
+            _interrupt()
+            asked.wait()
+        return read_next(*args)
+
+    def ask(*args):
+        request(*args)
+        asked.set()
+
+    patch = unittest.mock.patch.object
+    with patch(millrace.InferenceResult, "_next", interrupt), patch(_Stop, "request", ask):
+        yield
 
 
 class DataTest(unittest.TestCase):
@@ -272,11 +292,12 @@ class ResultsTest(unittest.TestCase):
         }
         with self._run() as cluster:
             for what, read in reads.items():
-                result = cluster.inference(_EndlessRows(interrupts_at=200).source())  # later than without a read
-                with self.assertRaises(KeyboardInterrupt, msg=what):
-                    read(result)
-                with self.assertRaisesRegex(millrace.CancelledError, "interrupted"):
-                    next(result)
+                with self.subTest(what), _interrupted_read(100):
+                    result = cluster.inference(_EndlessRows().source())
+                    with self.assertRaises(KeyboardInterrupt):
+                        read(result)
+                    with self.assertRaisesRegex(millrace.CancelledError, "interrupted"):
+                        next(result)
             self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), [{"id": i} for i in _IDS])
 
     def test_they_end_with_the_cluster(self):
