@@ -6,6 +6,7 @@
 //   StaticResolver          a list that is in hand            millrace/static_resolver.h
 //   TfConfigResolver        the variable TF_CONFIG            millrace/tf_config_resolver.h
 //   KubernetesResolver      pods, by labels                   millrace/kubernetes_resolver.h
+//   SageMakerResolver       the hosts of a training job       millrace/sagemaker_resolver.h
 //   SlurmResolver           the tasks of a step               millrace/slurm_resolver.h
 //   SparkResolver           the executors of an application   millrace/spark_resolver.h
 //   ClusterMembersResolver  the nodes of a Millrace cluster   millrace/cluster_members_resolver.h
@@ -37,6 +38,7 @@
 #include "millrace/membership.h"
 #include "millrace/resolver_base.h"
 #include "millrace/roles.h"
+#include "millrace/sagemaker_resolver.h"
 #include "millrace/slurm_resolver.h"
 #include "millrace/spark_resolver.h"
 #include "millrace/static_resolver.h"
@@ -50,6 +52,7 @@ namespace millrace {
 //
 //   static      cluster_spec (required), master, environment, num_accelerators
 //   tf_config   environment
+//   sagemaker   port, environment
 //   slurm       jobs, port_base, gpus_per_node, gpus_per_task, tasks_per_node, auto_set_gpu
 //   kubernetes  job_to_label_mapping, tf_server_port, ports, address, completeness, expected_tasks,
 //               wait_timeout_s, timeout_s, max_backoff_s, executable_location, namespace,

@@ -36,6 +36,11 @@ absl::StatusOr<OrderedJson> TfConfig(const OrderedJson& description, absl::strin
   return description;
 }
 
+absl::StatusOr<OrderedJson> SageMaker(const OrderedJson& description, absl::string_view where) {
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"port", "environment"}, where));
+  return description;
+}
+
 absl::Status CheckSlurm(const OrderedJson& description, absl::string_view where) {
   return CheckMembers(
       description,
@@ -88,6 +93,7 @@ absl::Status CheckUnion(const OrderedJson& description, absl::string_view where)
 ArgumentRules OurArgumentRules() {
   return {.static_cluster = StaticCluster,
           .tf_config = TfConfig,
+          .sagemaker = SageMaker,
           .check_slurm = CheckSlurm,
           .kubernetes = Kubernetes,
           .check_union = CheckUnion,

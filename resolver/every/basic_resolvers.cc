@@ -13,6 +13,7 @@
 #include "core/base/json.h"
 #include "millrace/cluster_resolver.h"
 #include "millrace/resolver_base.h"
+#include "millrace/sagemaker_resolver.h"
 #include "millrace/slurm_resolver.h"
 #include "millrace/static_resolver.h"
 #include "millrace/status_macros.h"
@@ -71,6 +72,21 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
   MILLRACE_ASSIGN_OR_RETURN(options.environment,
                             OptionalTextMember(description, "environment", where));
   return TfConfigResolver::Create(std::move(options));
+}
+
+MadeResolver MakeSageMaker(const OrderedJson& description, ResolverBehavior behavior,
+                           absl::string_view where, const ResolverMakers&) {
+  SageMakerResolverOptions options;
+  options.behavior = behavior;
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson arguments,
+                            ArgumentRulesOf(behavior).sagemaker(description, where));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(arguments, where));
+  MILLRACE_ASSIGN_OR_RETURN(const auto port, OptionalIntMember(arguments, "port", where));
+  options.port = port.value_or(options.port);
+  MILLRACE_ASSIGN_OR_RETURN(options.port_text, OptionalTextMember(arguments, "port_text", where));
+  MILLRACE_ASSIGN_OR_RETURN(options.environment,
+                            OptionalTextMember(arguments, "environment", where));
+  return SageMakerResolver::Create(std::move(options));
 }
 
 MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior,
@@ -139,6 +155,7 @@ MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior
 ResolverMakers BasicResolverMakers() {
   return {.by_type = {{"static", MakeStatic},
                       {"tf_config", MakeTfConfig},
+                      {"sagemaker", MakeSageMaker},
                       {"slurm", MakeSlurm},
                       {"union", MakeUnion}}};
 }

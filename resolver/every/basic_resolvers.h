@@ -11,10 +11,11 @@
 
 namespace millrace {
 
-// "static", "tf_config", "slurm" and "union", with the members of their options:
+// "static", "tf_config", "sagemaker", "slurm" and "union", with the members of their options:
 //
 //   static     cluster_spec (required), master, environment, num_accelerators
 //   tf_config  environment
+//   sagemaker  port, environment
 //   slurm      jobs, port_base, gpus_per_node, gpus_per_task, tasks_per_node, auto_set_gpu
 //   union      resolvers (required), a list of descriptions
 //   all        task_type, task_id, rpc_layer

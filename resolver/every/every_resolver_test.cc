@@ -29,7 +29,8 @@ TEST(ResolverFromJsonTextTest, MakesAUnionOfOthers) {
 TEST(ResolverFromJsonTextTest, KnowsEveryTypeThatTheHeaderLists) {
   const std::map<std::string, std::string> members = {
       {"static", "cluster_spec"}, {"tf_config", "environment"},
-      {"slurm", "port_base"},     {"kubernetes", "ports"},
+      {"sagemaker", "port"},      {"slurm", "port_base"},
+      {"kubernetes", "ports"},
       {"spark", "url"},           {"cluster", "completeness"},
       {"union", "resolvers"}};
   for (const auto& [type, member] : members) {

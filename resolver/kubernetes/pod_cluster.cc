@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
+#include "resolver/natural_order.h"
 
 namespace millrace {
 namespace {

@@ -2,15 +2,13 @@
 //
 // The order of the pods of a job: by what Kubernetes or the name says of their place.
 //
-// Defines: PodOrdinal, PodOrdinalOf(), NaturalCompare().
+// Defines: PodOrdinal, PodOrdinalOf().
 
 #ifndef RESOLVER_KUBERNETES_POD_ORDER_H_
 #define RESOLVER_KUBERNETES_POD_ORDER_H_
 
-#include <compare>
 #include <optional>
 
-#include "absl/strings/string_view.h"
 #include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
@@ -31,10 +29,6 @@ struct PodOrdinal {
 // part was drawn at random (pods of a ReplicaSet or Job: they have the label pod-template-hash or
 // controller-uid), nor with a leading zero.
 [[nodiscard]] std::optional<PodOrdinal> PodOrdinalOf(const Pod& pod);
-
-// Compares texts with the numbers in them by their values: "w9" < "w10". Texts that differ only in
-// leading zeros are in bytewise order.
-[[nodiscard]] std::strong_ordering NaturalCompare(absl::string_view a, absl::string_view b);
 
 }  // namespace millrace
 

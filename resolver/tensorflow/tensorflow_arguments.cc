@@ -127,9 +127,8 @@ absl::StatusOr<ClusterSpec> StaticCluster(const OrderedJson& description, absl::
   return spec;
 }
 
-absl::StatusOr<OrderedJson> TfConfig(const OrderedJson& description, absl::string_view) {
-  MILLRACE_RETURN_IF_ERROR(CheckNames(description, "TFConfigClusterResolver",
-                                      {"task_type", "task_id", "rpc_layer", "environment"}));
+// The description with str(task_type) and int(task_id).
+absl::StatusOr<OrderedJson> WithTaskConverted(const OrderedJson& description) {
   OrderedJson converted = description;
   if (const OrderedJson* type = Find(description, "task_type"); type != nullptr) {
     converted["task_type"] = PythonStrOf(*type);
@@ -138,6 +137,29 @@ absl::StatusOr<OrderedJson> TfConfig(const OrderedJson& description, absl::strin
     MILLRACE_ASSIGN_OR_RETURN(const int64_t number, PythonIntOf(*id));
     converted["task_id"] = number;
   }
+  return converted;
+}
+
+// Moves a port of any type to where its text is looked for.
+void MakePortText(OrderedJson* description) {
+  const auto port = description->find("port");
+  if (port == description->end()) return;
+  (*description)["port_text"] = PythonStrOf(*port);
+  description->erase("port");
+}
+
+absl::StatusOr<OrderedJson> TfConfig(const OrderedJson& description, absl::string_view) {
+  MILLRACE_RETURN_IF_ERROR(CheckNames(description, "TFConfigClusterResolver",
+                                      {"task_type", "task_id", "rpc_layer", "environment"}));
+  return WithTaskConverted(description);
+}
+
+absl::StatusOr<OrderedJson> SageMaker(const OrderedJson& description, absl::string_view) {
+  MILLRACE_RETURN_IF_ERROR(
+      CheckNames(description, "SageMakerClusterResolver",
+                 {"port", "task_type", "task_id", "rpc_layer", "environment"}));
+  MILLRACE_ASSIGN_OR_RETURN(OrderedJson converted, WithTaskConverted(description));
+  MakePortText(&converted);
   return converted;
 }
 
@@ -202,6 +224,7 @@ ArgumentRules TensorFlowArgumentRules() {
   return {
       .static_cluster = StaticCluster,
       .tf_config = TfConfig,
+      .sagemaker = SageMaker,
       .check_slurm = CheckSlurm,
       .kubernetes = Kubernetes,
       .check_union = [](const OrderedJson&, absl::string_view) { return absl::OkStatus(); },

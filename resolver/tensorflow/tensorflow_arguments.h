@@ -15,9 +15,10 @@
 
 namespace millrace {
 
-// Of SimpleClusterResolver(...), TFConfigClusterResolver(...), which applies str() and int() to
-// task_type and task_id, SlurmClusterResolver(...), KubernetesClusterResolver(...), which takes a
-// port of any type, and UnionResolver(*resolvers, **kwargs).
+// Of SimpleClusterResolver(...), TFConfigClusterResolver(...) and SageMakerClusterResolver(...),
+// which apply str() and int() to task_type and task_id, SlurmClusterResolver(...),
+// KubernetesClusterResolver(...), which takes a port of any type as SageMaker's does, and
+// UnionResolver(*resolvers, **kwargs).
 [[nodiscard]] ArgumentRules TensorFlowArgumentRules();
 
 }  // namespace millrace

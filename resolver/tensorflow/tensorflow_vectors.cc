@@ -244,6 +244,7 @@ std::string PythonClassOf(const std::string& type) {
       new std::map<std::string, std::string>{{"static", "SimpleClusterResolver"},
                                              {"tf_config", "TFConfigClusterResolver"},
                                              {"kubernetes", "KubernetesClusterResolver"},
+                                             {"sagemaker", "SageMakerClusterResolver"},
                                              {"slurm", "SlurmClusterResolver"},
                                              {"union", "UnionClusterResolver"},
                                              {"base", "Base"},
@@ -278,7 +279,7 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetes(
 
 bool IsForLater(const OrderedJson& subject) {
   const OrderedJson& type = Get(subject, "type");
-  if (type == "sagemaker" || type == "gce") return true;
+  if (type == "gce") return true;
   const OrderedJson& parts = Get(subject, "resolvers");
   return parts.is_array() && std::any_of(parts.begin(), parts.end(), [](const OrderedJson& part) {
            return part.is_object() && IsForLater(part);
@@ -544,6 +545,14 @@ OrderedJson TaskInfo(const SlurmResolver& slurm) {
   return list;
 }
 
+Result ObserveSageMaker(ClusterResolver* resolver) {
+  OrderedJson all = OrderedJson::object();
+  MILLRACE_ASSIGN_OR_RETURN(all["cluster_spec"], SpecResult(resolver));
+  MILLRACE_ASSIGN_OR_RETURN(all["task_id"], ToResult(resolver->task_id()));
+  MILLRACE_ASSIGN_OR_RETURN(all["master"], ToResult(resolver->master()));
+  return all;
+}
+
 Result ObserveAll(SlurmResolver* slurm) {
   OrderedJson all = OrderedJson::object();
   MILLRACE_ASSIGN_OR_RETURN(all["cluster_spec"], SpecResult(slurm));
@@ -571,6 +580,7 @@ Result CallResolver(const Subject& subject, const std::string& method, const Ord
   }
   if (method == "get_task_info") return TaskInfo(*subject.slurm);
   if (method == "observe_all" && subject.slurm != nullptr) return ObserveAll(subject.slurm);
+  if (method == "observe_all" && subject.type == "sagemaker") return ObserveSageMaker(resolver);
   if (method == "config_calls" && subject.config_loader != nullptr) {
     MILLRACE_RETURN_IF_ERROR(resolver->cluster_spec());
     return subject.config_loader->calls();
@@ -650,7 +660,7 @@ absl::StatusOr<VectorOutcome> RunVector(const OrderedJson& vector) {
     return outcome;
   }
   if (IsForLater(Get(vector, "subject"))) {
-    outcome.skipped = "resolvers of SageMaker and GCE are not there yet";
+    outcome.skipped = "resolvers of GCE are not there yet";
     return outcome;
   }
   for (const auto& [key, value] : vector.items()) {
