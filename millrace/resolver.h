@@ -6,6 +6,7 @@
 //   StaticResolver          a list that is in hand            millrace/static_resolver.h
 //   TfConfigResolver        the variable TF_CONFIG            millrace/tf_config_resolver.h
 //   KubernetesResolver      pods, by labels                   millrace/kubernetes_resolver.h
+//   GceResolver             the instances of a group          millrace/gce_resolver.h
 //   SageMakerResolver       the hosts of a training job       millrace/sagemaker_resolver.h
 //   SlurmResolver           the tasks of a step               millrace/slurm_resolver.h
 //   SparkResolver           the executors of an application   millrace/spark_resolver.h
@@ -34,6 +35,7 @@
 #include "millrace/cluster_members_resolver.h"
 #include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/gce_resolver.h"
 #include "millrace/kubernetes_resolver.h"
 #include "millrace/membership.h"
 #include "millrace/resolver_base.h"
@@ -53,6 +55,8 @@ namespace millrace {
 //   static      cluster_spec (required), master, environment, num_accelerators
 //   tf_config   environment
 //   sagemaker   port, environment
+//   gce         instance_group (required), project, zone, port, completeness, expected_tasks,
+//               wait_timeout_s, timeout_s, token_file, api_url, metadata_url, ca_file
 //   slurm       jobs, port_base, gpus_per_node, gpus_per_task, tasks_per_node, auto_set_gpu
 //   kubernetes  job_to_label_mapping, tf_server_port, ports, address, completeness, expected_tasks,
 //               wait_timeout_s, timeout_s, max_backoff_s, executable_location, namespace,

@@ -41,6 +41,16 @@ absl::StatusOr<OrderedJson> SageMaker(const OrderedJson& description, absl::stri
   return description;
 }
 
+absl::StatusOr<OrderedJson> Gce(const OrderedJson& description, absl::string_view where) {
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(
+      description,
+      {"instance_group", "project", "zone", "port", "completeness", "expected_tasks",
+       "wait_timeout_s", "timeout_s", "token_file", "api_url", "metadata_url", "ca_file"},
+      where));
+  MILLRACE_RETURN_IF_ERROR(Required(description, "instance_group", where).status());
+  return description;
+}
+
 absl::Status CheckSlurm(const OrderedJson& description, absl::string_view where) {
   return CheckMembers(
       description,
@@ -94,6 +104,7 @@ ArgumentRules OurArgumentRules() {
   return {.static_cluster = StaticCluster,
           .tf_config = TfConfig,
           .sagemaker = SageMaker,
+          .gce = Gce,
           .check_slurm = CheckSlurm,
           .kubernetes = Kubernetes,
           .check_union = CheckUnion,

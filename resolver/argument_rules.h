@@ -38,8 +38,10 @@ struct ArgumentRules {
                                                 absl::string_view where);
   // Of a tf_config resolver: the description with its task as it is to be read.
   absl::StatusOr<OrderedJson> (*tf_config)(const OrderedJson& description, absl::string_view where);
-  // Of a sagemaker resolver: the same; with TensorFlow's rules its port is the text "port_text".
+  // Of sagemaker and gce resolvers: the same; with TensorFlow's rules the port is the text
+  // "port_text".
   absl::StatusOr<OrderedJson> (*sagemaker)(const OrderedJson& description, absl::string_view where);
+  absl::StatusOr<OrderedJson> (*gce)(const OrderedJson& description, absl::string_view where);
   absl::Status (*check_slurm)(const OrderedJson& description, absl::string_view where);
   // `known`: the members that our resolver has beyond the task's properties.
   absl::StatusOr<KubernetesArguments> (*kubernetes)(const OrderedJson& description,

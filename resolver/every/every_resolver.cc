@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "millrace/resolver.h"
 #include "resolver/every/basic_resolvers.h"
+#include "resolver/every/cloud_resolvers_from_json.h"
 #include "resolver/every/kubernetes_resolver_from_json.h"
 #include "resolver/spark/resolvers_from_json.h"
 
@@ -36,6 +37,7 @@ ResolverMaker Correct(ResolverMaker make) {
 
 ResolverMakers EveryResolverMaker() {
   ResolverMakers makers = BasicResolverMakers();
+  makers.by_type["gce"] = MakeGceResolverFromJson;
   makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
   makers.by_type["spark"] = Correct(MakeSparkResolverFromJson);
   makers.by_type["cluster"] = Correct(MakeClusterMembersResolverFromJson);

@@ -7,27 +7,12 @@
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
 #include "resolver/member_completeness.h"
+#include "resolver/polling_watch.h"
 #include "resolver/spark/spark_application.h"
 #include "resolver/spark/spark_cluster.h"
 #include "resolver/spark/spark_rest_client.h"
 
 namespace millrace {
-namespace {
-
-// A watch of a resolver that is there for it alone.
-class WatchWithResolver final : public MembershipWatch {
- public:
-  WatchWithResolver(std::unique_ptr<ClusterResolver> resolver,
-                    std::unique_ptr<MembershipWatch> watch)
-      : resolver_(std::move(resolver)), watch_(std::move(watch)) {}
-
- private:
-  std::unique_ptr<ClusterResolver> resolver_;
-  std::unique_ptr<MembershipWatch> watch_;  // last: it uses the resolver
-};
-
-}  // namespace
-
 class [[gnu::visibility("hidden")]] SparkResolver::Impl {
  public:
   Impl(SparkResolverOptions options, std::vector<SparkJob> jobs,
@@ -40,6 +25,11 @@ class [[gnu::visibility("hidden")]] SparkResolver::Impl {
   absl::StatusOr<SparkCluster> Ask() {
     MILLRACE_ASSIGN_OR_RETURN(const SparkApplication application, spark_->Application());
     return MakeSparkCluster(application, jobs_, options_.completeness);
+  }
+
+  absl::StatusOr<ClusterSpec> Spec() {
+    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask());
+    return std::move(cluster.spec);
   }
 
   // The task of `executor_id`; nullopt if that is not known or no member.
@@ -100,10 +90,7 @@ absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(SparkResolv
 }
 
 absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
-  const auto ask = [this]() -> absl::StatusOr<ClusterSpec> {
-    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, impl_->Ask());
-    return std::move(cluster.spec);
-  };
+  const auto ask = [this] { return impl_->Spec(); };
   const SparkResolverOptions& options = impl_->options();
   if (options.completeness != MemberCompleteness::kWait) return ask();
   return AskUntilComplete(ask, options.wait_timeout);
@@ -111,15 +98,8 @@ absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(MembershipCallback callback,
                                                                       const WatchOptions& options) {
-  if (impl_->options().completeness != MemberCompleteness::kWait) {
-    return ResolverBase::Watch(std::move(callback), options);
-  }
-  SparkResolverOptions asking = impl_->options();
-  asking.completeness = MemberCompleteness::kRequireAll;
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SparkResolver> resolver, Create(std::move(asking)));
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MembershipWatch> watch,
-                            resolver->Watch(std::move(callback), options));
-  return std::make_unique<WatchWithResolver>(std::move(resolver), std::move(watch));
+  const auto ask = [this] { return impl_->Spec(); };
+  return PollMembers(ask, std::move(callback), options);
 }
 
 absl::StatusOr<std::vector<SparkTask>> SparkResolver::Tasks() {

@@ -42,6 +42,24 @@ absl::Status CheckNames(const OrderedJson& description, absl::string_view python
   return absl::OkStatus();
 }
 
+// The TypeError for required arguments that are not there.
+absl::Status CheckRequired(const OrderedJson& description, absl::string_view python_class,
+                           const std::vector<std::string>& required) {
+  std::vector<std::string> missing;
+  for (const std::string& name : required) {
+    if (!description.contains(name)) missing.push_back(PythonRepr(name));
+  }
+  if (missing.empty()) return absl::OkStatus();
+  std::string names = missing.front();
+  for (size_t i = 1; i < missing.size(); ++i) {
+    absl::StrAppend(&names, missing.size() > 2 ? "," : "", i + 1 == missing.size() ? " and " : " ",
+                    missing[i]);
+  }
+  return PythonError("TypeError", absl::StrCat(python_class, ".__init__() missing ", missing.size(),
+                                               " required positional argument",
+                                               missing.size() > 1 ? "s: " : ": ", names));
+}
+
 // The exceptions of sum(jobs.values()).
 absl::Status CheckSlurmJobs(const OrderedJson& jobs) {
   if (!jobs.is_object()) {
@@ -109,11 +127,7 @@ absl::StatusOr<ClusterSpec> StaticCluster(const OrderedJson& description, absl::
   MILLRACE_RETURN_IF_ERROR(CheckNames(description, "SimpleClusterResolver",
                                       {"cluster_spec", "master", "task_type", "task_id",
                                        "environment", "num_accelerators", "rpc_layer"}));
-  if (!description.contains("cluster_spec")) {
-    return PythonError("TypeError",
-                       "SimpleClusterResolver.__init__() missing 1 required positional "
-                       "argument: 'cluster_spec'");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckRequired(description, "SimpleClusterResolver", {"cluster_spec"}));
   const OrderedJson* cluster = Find(description, "cluster_spec");
   if (cluster == nullptr || !cluster->is_object()) {
     return PythonError("TypeError", "cluster_spec must be a `tf.train.ClusterSpec`.");
@@ -159,6 +173,18 @@ absl::StatusOr<OrderedJson> SageMaker(const OrderedJson& description, absl::stri
       CheckNames(description, "SageMakerClusterResolver",
                  {"port", "task_type", "task_id", "rpc_layer", "environment"}));
   MILLRACE_ASSIGN_OR_RETURN(OrderedJson converted, WithTaskConverted(description));
+  MakePortText(&converted);
+  return converted;
+}
+
+absl::StatusOr<OrderedJson> Gce(const OrderedJson& description, absl::string_view) {
+  MILLRACE_RETURN_IF_ERROR(
+      CheckNames(description, "GCEClusterResolver",
+                 {"project", "zone", "instance_group", "port", "task_type", "task_id", "rpc_layer",
+                  "token_file", "api_url", "metadata_url", "ca_file", "timeout_s"}));
+  MILLRACE_RETURN_IF_ERROR(CheckRequired(description, "GCEClusterResolver",
+                                         {"project", "zone", "instance_group", "port"}));
+  OrderedJson converted = description;
   MakePortText(&converted);
   return converted;
 }
@@ -225,6 +251,7 @@ ArgumentRules TensorFlowArgumentRules() {
       .static_cluster = StaticCluster,
       .tf_config = TfConfig,
       .sagemaker = SageMaker,
+      .gce = Gce,
       .check_slurm = CheckSlurm,
       .kubernetes = Kubernetes,
       .check_union = [](const OrderedJson&, absl::string_view) { return absl::OkStatus(); },

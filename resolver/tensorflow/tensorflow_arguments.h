@@ -17,8 +17,8 @@ namespace millrace {
 
 // Of SimpleClusterResolver(...), TFConfigClusterResolver(...) and SageMakerClusterResolver(...),
 // which apply str() and int() to task_type and task_id, SlurmClusterResolver(...),
-// KubernetesClusterResolver(...), which takes a port of any type as SageMaker's does, and
-// UnionResolver(*resolvers, **kwargs).
+// KubernetesClusterResolver(...) and GCEClusterResolver(...), which take a port of any type as
+// SageMaker's does, and UnionResolver(*resolvers, **kwargs).
 [[nodiscard]] ArgumentRules TensorFlowArgumentRules();
 
 }  // namespace millrace

@@ -14,7 +14,9 @@
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
 #include "millrace/tensorflow_error.h"
+#include "resolver/gce/gce_client.h"
 #include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_base.h"
 #include "resolver/tensorflow/tensorflow_config_base.h"
 
 namespace millrace {
@@ -93,7 +95,71 @@ class TensorFlowSageMakerResolver final
   const SageMakerResolverOptions::Reader read_;
 };
 
+// An answer that is an error of the API, or none: what the client library raises.
+absl::Status HttpError(const absl::Status& status) {
+  return TensorFlowError(status.code(), "HttpError", status.message());
+}
+
+class TensorFlowGceResolver final : public AsTensorFlow<GceResolver> {
+ public:
+  TensorFlowGceResolver(GceResolverOptions options, std::unique_ptr<GceClient> client)
+      : AsTensorFlow(options), options_(std::move(options)), client_(std::move(client)) {}
+
+  absl::StatusOr<ClusterSpec> cluster_spec() override {
+    const GceGroupName group = {.project = options_.project,
+                                .zone = options_.zone,
+                                .instance_group = options_.instance_group};
+    const absl::StatusOr<std::vector<GceGroupPage>> pages = client_->ListGroup(group, "RUNNING");
+    if (!pages.ok()) return HttpError(pages.status());
+    std::vector<std::string> addresses;
+    for (const GceGroupPage& page : *pages) {
+      if (!page.has_items) return PythonError("KeyError", "'items'");
+      for (const GceGroupPage::Entry& entry : page.entries) {
+        const absl::StatusOr<Json> instance = client_->Instance(group, entry.name);
+        if (!instance.ok()) return HttpError(instance.status());
+        MILLRACE_ASSIGN_OR_RETURN(const std::string address, AddressOf(*instance));
+        addresses.push_back(
+            absl::StrCat(address, ":", options_.port_text.value_or(absl::StrCat(options_.port))));
+      }
+    }
+    std::sort(addresses.begin(), addresses.end());
+    ClusterSpec spec;
+    MILLRACE_RETURN_IF_ERROR(
+        spec.AddJob(options_.properties.task_type.value_or("worker"), std::move(addresses)));
+    return spec;
+  }
+
+  absl::Status set_task_type(std::optional<std::string>) override {
+    return TensorFlowError(absl::StatusCode::kFailedPrecondition, "RuntimeError",
+                           "You cannot reset the task_type of the GCEClusterResolver after it has "
+                           "been created.");
+  }
+
+ protected:
+  absl::StatusOr<std::optional<int>> SourceTaskId() override { return 0; }
+
+ private:
+  // instance["networkInterfaces"][0]["networkIP"]
+  static absl::StatusOr<std::string> AddressOf(const Json& instance) {
+    const auto interfaces = instance.find("networkInterfaces");
+    if (interfaces == instance.end()) return PythonError("KeyError", "'networkInterfaces'");
+    if (interfaces->empty()) return PythonError("IndexError", "list index out of range");
+    const Json& first = interfaces->front();
+    const auto address = first.is_object() ? first.find("networkIP") : first.end();
+    if (address == first.end()) return PythonError("KeyError", "'networkIP'");
+    return PythonStrOf(*address);
+  }
+
+  const GceResolverOptions options_;
+  const std::unique_ptr<GceClient> client_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<GceResolver>> MakeTensorFlowGceResolver(GceResolverOptions options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<GceClient> client, GceClient::Create(options));
+  return std::make_unique<TensorFlowGceResolver>(std::move(options), std::move(client));
+}
 
 std::unique_ptr<SageMakerResolver> MakeTensorFlowSageMakerResolver(
     const SageMakerResolverOptions& options) {

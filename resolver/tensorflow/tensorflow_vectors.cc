@@ -33,8 +33,10 @@
 #include "millrace/status_macros.h"
 #include "millrace/tensorflow_error.h"
 #include "resolver/every/basic_resolvers.h"
+#include "resolver/every/cloud_resolvers_from_json.h"
 #include "resolver/every/kubernetes_resolver_from_json.h"
 #include "resolver/every/make_kubernetes_resolver.h"
+#include "resolver/http/loopback_server.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/resolver_from_json.h"
 #include "resolver/tensorflow/python_value.h"
@@ -237,6 +239,7 @@ struct Subject {
   std::unique_ptr<ClusterResolver> resolver;
   SlurmResolver* slurm = nullptr;                     // resolver, if it is one
   std::shared_ptr<VectorConfigLoader> config_loader;  // of a resolver of type kubernetes
+  std::unique_ptr<LoopbackServer> gce;                // of a resolver of type gce
 };
 
 std::string PythonClassOf(const std::string& type) {
@@ -245,6 +248,7 @@ std::string PythonClassOf(const std::string& type) {
                                              {"tf_config", "TFConfigClusterResolver"},
                                              {"kubernetes", "KubernetesClusterResolver"},
                                              {"sagemaker", "SageMakerClusterResolver"},
+                                             {"gce", "GCEClusterResolver"},
                                              {"slurm", "SlurmClusterResolver"},
                                              {"union", "UnionClusterResolver"},
                                              {"base", "Base"},
@@ -277,13 +281,57 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetes(
   return internal::MakeKubernetesResolver(std::move(options), {.config_loader = *loader});
 }
 
-bool IsForLater(const OrderedJson& subject) {
-  const OrderedJson& type = Get(subject, "type");
-  if (type == "gce") return true;
-  const OrderedJson& parts = Get(subject, "resolvers");
-  return parts.is_array() && std::any_of(parts.begin(), parts.end(), [](const OrderedJson& part) {
-           return part.is_object() && IsForLater(part);
-         });
+// The Compute Engine API and the metadata server, of one group.
+absl::StatusOr<std::unique_ptr<LoopbackServer>> ServeGce(const OrderedJson& pages) {
+  const auto answer = [pages](const LoopbackServer::Request& request) -> OrderedJson {
+    if (absl::StrContains(request.target, "/service-accounts/")) return {{"access_token", "t"}};
+    if (absl::StrContains(request.target, "/listInstances?")) {
+      size_t number = 0;
+      const std::vector<std::string> parts = absl::StrSplit(request.target, "pageToken=");
+      if (parts.size() > 1) number = std::stoul(parts[1]);
+      OrderedJson listed = OrderedJson::object();
+      if (number + 1 < pages.size()) listed["nextPageToken"] = absl::StrCat(number + 1);
+      if (pages[number].is_null()) return listed;
+      listed["items"] = OrderedJson::array();
+      for (const OrderedJson& instance : pages[number]) {
+        listed["items"].push_back(
+            {{"instance", absl::StrCat("https://api/projects/p/zones/z/instances/",
+                                       Get(instance, "name").get<std::string>())},
+             {"status", "RUNNING"}});
+      }
+      return listed;
+    }
+    for (const OrderedJson& page : pages) {
+      for (const OrderedJson& instance : page) {
+        if (!absl::EndsWith(request.target,
+                            "/instances/" + Get(instance, "name").get<std::string>())) {
+          continue;
+        }
+        OrderedJson described = OrderedJson::object();
+        if (!instance.contains("ip")) return described;
+        described["networkInterfaces"] = OrderedJson::array();
+        if (const OrderedJson& ip = Get(instance, "ip"); !ip.is_null()) {
+          described["networkInterfaces"].push_back({{"networkIP", ip}});
+        }
+        return described;
+      }
+    }
+    return {{"error", {{"message", "no such thing"}}}};
+  };
+  return LoopbackServer::Start({}, [answer](const auto& request, LoopbackServer::Peer& peer) {
+    const OrderedJson body = answer(request);
+    peer.Answer(body.contains("error") ? 404 : 200, DumpJson(body));
+  });
+}
+
+absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeGce(OrderedJson description,
+                                                         std::unique_ptr<LoopbackServer>* server,
+                                                         const ResolverMakers& makers) {
+  MILLRACE_ASSIGN_OR_RETURN(*server, ServeGce(Get(description, "pages")));
+  description.erase("pages");
+  description["api_url"] = (*server)->url();
+  description["metadata_url"] = (*server)->url();
+  return MakeGceResolverFromJson(description, kMode, "", makers);
 }
 
 absl::Status BuildSpec(const OrderedJson& description, Subject* subject) {
@@ -320,6 +368,10 @@ absl::StatusOr<Subject> Build(const OrderedJson& description) {
   makers.by_type["kubernetes"] = [&subject](const OrderedJson& kubernetes, ResolverBehavior,
                                             absl::string_view, const ResolverMakers&) {
     return MakeKubernetes(kubernetes, &subject.config_loader);
+  };
+  makers.by_type["gce"] = [&subject](const OrderedJson& gce, ResolverBehavior, absl::string_view,
+                                     const ResolverMakers& all) {
+    return MakeGce(gce, &subject.gce, all);
   };
   if (!makers.by_type.contains(subject.type)) {
     return Unsupported(absl::StrCat("the subject type ", subject.type));
@@ -657,10 +709,6 @@ absl::StatusOr<VectorOutcome> RunVector(const OrderedJson& vector) {
   if (vector.contains("not_expressible")) {
     outcome.skipped =
         absl::StrCat("not expressible: ", PythonStrOf(Get(vector, "not_expressible")));
-    return outcome;
-  }
-  if (IsForLater(Get(vector, "subject"))) {
-    outcome.skipped = "resolvers of GCE are not there yet";
     return outcome;
   }
   for (const auto& [key, value] : vector.items()) {

@@ -1,0 +1,81 @@
+#include "resolver/every/cloud_resolvers_from_json.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/base/status.h"
+#include "millrace/gce_resolver.h"
+#include "millrace/member_completeness.h"
+#include "millrace/status_macros.h"
+#include "resolver/argument_rules.h"
+#include "resolver/description_members.h"
+#include "resolver/every/argument_rules_of.h"
+#include "resolver/member_completeness.h"
+
+namespace millrace {
+namespace {
+
+absl::Status ReadText(const OrderedJson& description, const std::string& key,
+                      absl::string_view where, std::string* text) {
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<std::string> read,
+                            OptionalTextMember(description, key, where));
+  if (read.has_value()) *text = *std::move(read);
+  return absl::OkStatus();
+}
+
+// completeness and wait_timeout_s.
+absl::Status ReadWaiting(const OrderedJson& description, absl::string_view where,
+                         MemberCompleteness* completeness, absl::Duration* wait_timeout) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> word,
+                            OptionalTextMember(description, "completeness", where));
+  if (word.has_value()) {
+    const absl::StatusOr<MemberCompleteness> read = MemberCompletenessFromText(*word);
+    if (!read.ok()) return Annotate(read.status(), where);
+    *completeness = *read;
+  }
+  return ReadSecondsMember(description, "wait_timeout_s", where, wait_timeout);
+}
+
+template <typename Resolver>
+absl::StatusOr<std::unique_ptr<ClusterResolver>> Made(
+    absl::StatusOr<std::unique_ptr<Resolver>> resolver, absl::string_view where) {
+  if (!resolver.ok()) return Annotate(resolver.status(), where);
+  return std::unique_ptr<ClusterResolver>(*std::move(resolver));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeGceResolverFromJson(
+    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const ResolverMakers& /*makers*/) {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson arguments,
+                            ArgumentRulesOf(behavior).gce(description, where));
+  GceResolverOptions options;
+  options.behavior = behavior;
+  for (const auto& [key, text] : {std::pair("project", &options.project),
+                                  {"zone", &options.zone},
+                                  {"instance_group", &options.instance_group},
+                                  {"token_file", &options.token_file},
+                                  {"api_url", &options.api_url},
+                                  {"metadata_url", &options.metadata_url},
+                                  {"ca_file", &options.tls.ca_file}}) {
+    MILLRACE_RETURN_IF_ERROR(ReadText(arguments, key, where, text));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto port, OptionalIntMember(arguments, "port", where));
+  options.port = port.value_or(options.port);
+  MILLRACE_ASSIGN_OR_RETURN(options.port_text, OptionalTextMember(arguments, "port_text", where));
+  MILLRACE_ASSIGN_OR_RETURN(options.expected_tasks,
+                            OptionalIntMember(arguments, "expected_tasks", where));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadWaiting(arguments, where, &options.completeness, &options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(arguments, "timeout_s", where, &options.timeout));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(arguments, where));
+  if (arguments.contains("rpc_layer") && arguments["rpc_layer"].is_null()) {
+    options.properties.rpc_layer = "";
+  }
+  return Made(GceResolver::Create(std::move(options)), where);
+}
+
+}  // namespace millrace
