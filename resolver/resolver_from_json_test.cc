@@ -58,7 +58,8 @@ TEST(ResolverFromJsonTest, MakesTheOthers) {
 
 TEST(ResolverFromJsonTest, ErrorsNameTheMemberByItsPath) {
   ExpectMalformed("[]", "must be an object, found array");
-  ExpectMalformed("{}", "\"type\" must be one of slurm, static, tf_config, union, found nothing");
+  ExpectMalformed(
+      "{}", "\"type\" must be one of sagemaker, slurm, static, tf_config, union, found nothing");
   ExpectMalformed(R"({"type":"gce"})", "found 'gce'");
   ExpectMalformed(R"({"type":5})", "\"type\" must be a string, found integer");
   ExpectMalformed(R"({"type":"static"})", "\"cluster_spec\" is missing");

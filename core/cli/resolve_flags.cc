@@ -147,6 +147,19 @@ void ResolveFlags::AddKubernetes(CLI::App* resolve) {
   AddDuration(app, "--max-backoff", &max_backoff_);
 }
 
+void ResolveFlags::AddGce(CLI::App* resolve) {
+  CLI::App* app = AddSource(resolve, "gce", /*tensorflow=*/true);
+  app->add_option("GROUP", instance_group_)->required();
+  app->add_option("--project", project_);
+  app->add_option("--zone", zone_);
+  app->add_option("--port", port_)->check(CLI::Range(1, 65535));
+  app->add_option("--expect", expected_tasks_)->check(CLI::Range(1, kMaxInt));
+  app->add_option("--token-file", token_file_);
+  app->add_option("--api", url_);
+  app->add_option("--ca", ca_file_);
+  AddWaiting(app);
+}
+
 void ResolveFlags::AddSpark(CLI::App* resolve) {
   CLI::App* app = AddSource(resolve, "spark", /*tensorflow=*/false);
   app->add_option("URL", url_)->required();
@@ -173,12 +186,12 @@ void ResolveFlags::AddPollingTo(CLI::App* run) {
 absl::StatusOr<OrderedJson> ResolveFlags::DescribeOn(absl::Duration wait) const {
   if (absl::StartsWith(on_, "{") || absl::StartsWith(on_, "@")) return JsonArgument("--on", on_);
   static const auto* const kSources =
-      new std::set<std::string>{"static", "slurm", "kubernetes", "tf-config"};
+      new std::set<std::string>{"static", "slurm", "kubernetes", "sagemaker", "tf-config"};
   if (kSources->count(on_) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--on ", Ellipsize(EscapeControls(on_), 100),
-                     ": there are static, kubernetes, slurm, tf-config, and the JSON of any "
-                     "resolver, or @FILE"));
+                     ": there are static, kubernetes, slurm, sagemaker, tf-config, and the JSON "
+                     "of any resolver, or @FILE"));
   }
   if (on_ == "static" && cluster_spec_.empty()) {
     return absl::InvalidArgumentError(
@@ -212,7 +225,12 @@ void ResolveFlags::AddTo(CLI::App* app) {
   slurm->add_option("--gpus-per-task", gpus_per_task_)->check(CLI::Range(0, kMaxInt));
   slurm->add_option("--tasks-per-node", tasks_per_node_)->check(CLI::Range(1, kMaxInt));
 
+  CLI::App* sagemaker = AddSource(resolve, "sagemaker", /*tensorflow=*/true);
+  sagemaker->add_option("--port", port_)->check(CLI::Range(1, 65535));
+  sagemaker->add_option("--environment", environment_);
+
   AddKubernetes(resolve);
+  AddGce(resolve);
   AddSpark(resolve);
 
   CLI::App* cluster = AddSource(resolve, "cluster", /*tensorflow=*/false);
@@ -292,6 +310,18 @@ absl::Status ResolveFlags::DescribeKubernetes(OrderedJson* description) const {
   return DescribeWaiting(description);
 }
 
+absl::Status ResolveFlags::DescribeGce(OrderedJson* description) const {
+  (*description)["instance_group"] = instance_group_;
+  SetText("project", project_, description);
+  SetText("zone", zone_, description);
+  Set("port", port_, description);
+  Set("expected_tasks", expected_tasks_, description);
+  SetText("token_file", token_file_, description);
+  SetText("api_url", url_, description);
+  SetText("ca_file", ca_file_, description);
+  return DescribeWaiting(description);
+}
+
 absl::Status ResolveFlags::DescribeSpark(OrderedJson* description) const {
   (*description)["url"] = url_;
   SetText("application_id", application_, description);
@@ -336,7 +366,12 @@ absl::StatusOr<OrderedJson> ResolveFlags::Describe(const std::string& source) co
   absl::Status status;
   if (source == "static") status = DescribeStatic(&description);
   if (source == "tf-config") Set("environment", environment_, &description);
+  if (source == "sagemaker") {
+    Set("environment", environment_, &description);
+    Set("port", port_.has_value() || !has_on() ? port_ : kAgentPort, &description);
+  }
   if (source == "slurm") status = DescribeSlurm(&description);
+  if (source == "gce") status = DescribeGce(&description);
   if (source == "kubernetes") status = DescribeKubernetes(&description);
   if (source == "spark") status = DescribeSpark(&description);
   if (source == "cluster") {

@@ -47,12 +47,14 @@ class ResolveFlags {
   void AddWaiting(CLI::App* app);
   void AddKubernetes(CLI::App* resolve);
   void AddPods(CLI::App* app);
+  void AddGce(CLI::App* resolve);
   void AddSpark(CLI::App* resolve);
   absl::StatusOr<OrderedJson> Describe(const std::string& source) const;
   absl::StatusOr<OrderedJson> DescribeUnion() const;
   absl::Status DescribeStatic(OrderedJson* description) const;
   absl::Status DescribeSlurm(OrderedJson* description) const;
   absl::Status DescribeKubernetes(OrderedJson* description) const;
+  absl::Status DescribeGce(OrderedJson* description) const;
   absl::Status DescribeSpark(OrderedJson* description) const;
   absl::Status DescribeWaiting(OrderedJson* description) const;
 
@@ -74,7 +76,7 @@ class ResolveFlags {
   absl::Duration timeout_ = absl::ZeroDuration();
   std::string ca_file_;
   bool insecure_skip_verify_ = false;
-  // static, tf-config
+  // static, tf-config, sagemaker
   std::string cluster_spec_;
   std::string master_;
   std::optional<std::string> environment_;
@@ -93,7 +95,12 @@ class ResolveFlags {
   std::string location_;
   std::string kubeconfig_;
   std::string context_;
-  // spark
+  // gce
+  std::string instance_group_;
+  std::string project_;
+  std::string zone_;
+  std::optional<int> expected_tasks_;
+  // spark, gce
   std::string url_;
   std::string application_;
   std::string executor_;
@@ -101,7 +108,7 @@ class ResolveFlags {
   std::string cluster_;
   std::string connect_;
   std::string identity_file_;
-  std::string token_file_;
+  std::string token_file_;  // gce too
   // union
   std::vector<std::string> resolvers_;
   std::string union_file_;

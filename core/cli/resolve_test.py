@@ -13,8 +13,8 @@ from eventually import wait_for
 SPEC = {"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]}
 
 
-class FakeSpark:
-    """Spark's REST API with executors that a test sets. The real one: //resolver/spark:real_spark_test."""
+class FakeServer:
+    """Answers requests over HTTP as `answer` of a subclass says."""
 
     def __init__(self, test):
         fake = self
@@ -23,6 +23,7 @@ class FakeSpark:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 status, kind, body = fake.answer(self.path)
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
@@ -30,15 +31,15 @@ class FakeSpark:
                 self.end_headers()
                 self.wfile.write(body)
 
+            do_POST = do_GET
+
             def log_message(self, *unused):
                 pass
 
-        self.executors = []
-        self.applications = ["app-1"]
-        self.page = None
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self.url = f"http://{self.address}"
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()
         test.addCleanup(self.close)
@@ -46,6 +47,16 @@ class FakeSpark:
     def close(self):
         self._server.shutdown()
         self._server.server_close()
+
+
+class FakeSpark(FakeServer):
+    """Spark's REST API with executors that a test sets. The real one: //resolver/spark:real_spark_test."""
+
+    def __init__(self, test):
+        self.executors = []
+        self.applications = ["app-1"]
+        self.page = None
+        super().__init__(test)
 
     def answer(self, path):
         if self.page is not None:
@@ -59,6 +70,30 @@ class FakeSpark:
             ]
         else:
             return 404, "text/plain", b"unknown app"
+        return 200, "application/json", json.dumps(value).encode()
+
+
+class FakeComputeEngine(FakeServer):
+    """The API and the metadata server of one group, all of whose instances run; this is the first."""
+
+    def __init__(self, test, addresses):
+        self.addresses = addresses
+        super().__init__(test)
+
+    def answer(self, path):
+        own = {
+            "project/project-id": "p",
+            "instance/zone": "projects/1/zones/z",
+            "instance/name": next(iter(self.addresses)),
+            "instance/service-accounts/default/token": '{"access_token": "t"}',
+        }
+        if path.startswith("/computeMetadata/v1/"):
+            return 200, "text/plain", own[path.removeprefix("/computeMetadata/v1/")].encode()
+        if path.startswith("/projects/p/zones/z/instanceGroups/train/listInstances?"):
+            value = {"items": [{"instance": f"x/{name}", "status": "RUNNING"} for name in self.addresses]}
+        else:
+            name = path.removeprefix("/projects/p/zones/z/instances/")
+            value = {"networkInterfaces": [{"networkIP": self.addresses[name]}]}
         return 200, "application/json", json.dumps(value).encode()
 
 
@@ -120,6 +155,36 @@ class ResolveTest(CliTestCase):
         self.assertIn("TF_CONFIG", self.refused(64, "tf-config", env={"TF_CONFIG": "{"}))
         as_tensorflow = self.refused(64, "tf-config", "--tensorflow", env={"TF_CONFIG": ""})
         self.assertIn("JSONDecodeError: Expecting value: line 1 column 1 (char 0)", as_tensorflow)
+
+    def test_sagemaker(self):
+        env = {"SM_HOSTS": '["algo-10", "algo-2"]', "SM_CURRENT_HOST": "algo-2"}
+        self.assertEqual(self.spec_of("sagemaker", env=env), {"worker": ["algo-2:2223", "algo-10:2223"]})
+        found = self.spec_of("sagemaker", "--port", "7", "--environment", "cloud", "--json", env=env)
+        self.assertEqual((found["task_type"], found["task_id"], found["environment"], found["master"]),
+                         ("worker", 0, "cloud", "algo-2:7"))
+        found = self.spec_of("sagemaker", "--tensorflow", env=env)
+        self.assertEqual(found, {"worker": ["algo-10:2223", "algo-2:2223"]})
+        self.assertIn("SM_HOSTS", self.refused(70, "sagemaker"))
+        self.assertIn("AssertionError: Not a SageMaker Environment", self.refused(70, "sagemaker", "--tensorflow"))
+
+    def test_gce(self):
+        gce = FakeComputeEngine(self, {"train-10": "10.0.0.9", "train-2": "10.0.0.10"})
+        env = {"GCE_METADATA_HOST": gce.address}
+        args = ("gce", "train", "--api", gce.url, "--port", "7")
+        found = self.spec_of(*args, "--expect", "2", "--complete", "wait", "--json", env=env)
+        self.assertEqual(found["cluster_spec"], {"worker": ["10.0.0.10:7", "10.0.0.9:7"]})
+        self.assertEqual((found["task_id"], found["master"]), (1, "grpc://10.0.0.9:7"))
+        place = ("--project", "p", "--zone", "z")
+        found = self.spec_of(*args, *place, "--task-type", "ps", env=env)
+        self.assertEqual(found, {"ps": ["10.0.0.10:7", "10.0.0.9:7"]})
+        found = self.spec_of(*args, *place, "--token-file", self.write("token", "t"))
+        self.assertEqual(found, {"worker": ["10.0.0.10:7", "10.0.0.9:7"]})
+        self.assertIn("have 2 of 3", self.refused(70, *args, "--expect", "3", env=env))
+        gce.addresses["train-2"] = "10.0.0.100"
+        found = self.spec_of(*args, *place, "--tensorflow", env=env)
+        self.assertEqual(found, {"worker": ["10.0.0.100:7", "10.0.0.9:7"]})
+        told = self.refused(64, *args, "--tensorflow", env=env)
+        self.assertIn("TypeError: GCEClusterResolver.__init__() missing 2 required positional arguments", told)
 
     def test_slurm(self):
         env = {

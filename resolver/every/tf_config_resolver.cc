@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(
     TfConfigResolverOptions options) {
   if (options.read == nullptr) options.read = ReadEnvironment;
   if (options.behavior == ResolverBehavior::kTensorFlow) {
-    return MakeTensorFlowTfConfigResolver(std::move(options));
+    return MakeTensorFlowTfConfigResolver(options);
   }
   return CreateCorrect(std::move(options));
 }

@@ -152,6 +152,14 @@ TEST_F(GceResolverTest, TakesJobPortAndATokenOfAFile) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr(token_file)));
 }
 
+TEST_F(GceResolverTest, CountsTheGpusOfThisHost) {
+  const auto resolver = Make({.count_accelerators = [] {
+    return std::map<std::string, int>{{"GPU", 2}};
+  }});
+  EXPECT_THAT(resolver->num_accelerators(), IsOkAndHolds(std::map<std::string, int>{{"GPU", 2}}));
+  EXPECT_THAT(resolver->environment(), IsOkAndHolds(Optional(std::string())));
+}
+
 TEST_F(GceResolverTest, FollowsPages) {
   ThreeInstances();
   List({{"train-1", "RUNNING"}}, kList, "a b&c");

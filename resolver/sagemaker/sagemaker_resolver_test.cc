@@ -56,9 +56,8 @@ TEST_F(SageMakerResolverTest, HostsAreWorkersInTheOrderOfTheNumbersInTheirNames)
 
 TEST_F(SageMakerResolverTest, WhatIsSetReplacesTheVariables) {
   Set(R"(["algo-1", "algo-2"])", "algo-2");
-  const auto resolver = Make({.port = 7077,
-                              .properties = {.task_id = 0, .rpc_layer = "grpc"},
-                              .environment = "cloud"});
+  const auto resolver = Make(
+      {.port = 7077, .properties = {.task_id = 0, .rpc_layer = "grpc"}, .environment = "cloud"});
   EXPECT_THAT(resolver->master(), IsOkAndHolds("grpc://algo-1:7077"));
   EXPECT_THAT(resolver->environment(), IsOkAndHolds(Optional(std::string("cloud"))));
 }

@@ -17,7 +17,7 @@
 #include "resolver/gce/gce_client.h"
 #include "resolver/tensorflow/python_value.h"
 #include "resolver/tensorflow/tensorflow_base.h"
-#include "resolver/tensorflow/tensorflow_config_base.h"
+#include "resolver/tensorflow/tensorflow_tf_config_resolver.h"
 
 namespace millrace {
 namespace {

@@ -130,7 +130,8 @@ failed first.
 constexpr char kRunOn[] =
     R"(
 On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kubernetes.md
-      --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
+      --on SOURCE               static, kubernetes, slurm, sagemaker, tf-config, or the JSON of any
+                                resolver
                                 (@FILE). Without -n the cluster has the nodes that the source names;
                                 with -n, worker:2 is the source's task 2 of job worker, and so on
       --secret-file FILE, --secret-dir DIR
@@ -237,7 +238,8 @@ well; a problem that they do not, or not there: then the exit code is 70.
       --json                    {"findings": [{"level", "where", "subject", "text", "advice"}, ...]}
 
 Agents that listen (millrace-agent agent --listen)
-      --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
+      --on SOURCE               static, kubernetes, slurm, sagemaker, tf-config, or the JSON of any
+                                resolver
                                 (@FILE)
       --secret-file FILE, --secret-dir DIR
                                 the secret of the agents (millrace agent-secret)
@@ -466,7 +468,9 @@ every change of it.
   static SPEC        a spec that you give, or TF_CONFIG's "cluster" (@FILE)
   tf-config          the environment variable TF_CONFIG
   slurm              the tasks of the Slurm step in which this command runs
+  sagemaker          the hosts of the SageMaker training job in which this command runs
   kubernetes         pods, by label selectors
+  gce GROUP          the instances of a group on Compute Engine
   spark URL          the executors of a Spark application, by its UI's REST API
   cluster            the nodes of a running Millrace cluster
   union              several of these as one
@@ -506,6 +510,38 @@ in the given order.
       --gpus-per-node N         GPUs of each Slurm node (those of this host)
       --gpus-per-task N         GPUs of each task (those of the Slurm node, divided by its tasks)
       --tasks-per-node N        tasks on each Slurm node (what Slurm says)
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveSageMaker[] = R"(usage: millrace resolve sagemaker [OPTIONS]
+
+Takes the hosts of this process's SageMaker training job, from SM_HOSTS and SM_CURRENT_HOST: each is
+a worker, in the order of the numbers in their names.
+
+  millrace resolve sagemaker --format tf_config
+
+      --port N                  the port of each host (2223)
+      --environment NAME        the answer of environment()
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveGce[] =
+    R"(usage: millrace resolve gce GROUP [OPTIONS]
+
+Takes the instances of a zonal instance group on Google Compute Engine, in the order of the numbers
+in their names. --task-type is their job (worker). An instance asks with its service account, which
+needs roles/compute.viewer, and knows its task by its name.
+
+  millrace resolve gce train --port 7077 --expect 4 --complete wait
+  millrace resolve gce train --project p --zone us-central1-a --token-file token --watch
+
+      --project ID, --zone ZONE (those of this instance)
+      --port N                  the port of each instance (8470)
+      --token-file FILE         an access token, as gcloud auth print-access-token prints it
+                                (this instance's)
+      --api URL                 the API (https://compute.googleapis.com/compute/v1)
+      --ca FILE                 the authorities that https trusts (the system's)
+)" MILLRACE_CLI_RESOLVE_COMPLETE
+    R"(      --expect N                how many instances there must be (as many as the group has)
+      --timeout T               for one answer (10s)
 )" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
 
 constexpr char kResolveKubernetes[] =
@@ -570,10 +606,9 @@ pushes changes.
 
 constexpr char kResolveUnion[] = R"(usage: millrace resolve union [OPTIONS] [FILE]
 
-Takes several sources as one cluster. Each is described in JSON: {"type": "static", ...}, or
-tf_config, slurm, kubernetes, spark, cluster, union, with the members listed in
-millrace/resolver.h. FILE holds a list of them, or the union itself:
-{"type": "union", "resolvers": [...]}.
+Takes several sources as one cluster. Each is described in JSON: {"type": "static", ...}, or another
+type, with the members listed in millrace/resolver.h. FILE holds a list of them, or the union
+itself: {"type": "union", "resolvers": [...]}.
 
   millrace resolve union --resolver '{"type": "static", "cluster_spec": {"ps": ["h0:1"]}}' \
       --resolver '{"type": "spark", "url": "http://driver:4040"}' --watch
@@ -628,7 +663,9 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"nodes", kNodes},
                                                          {"resolve", kResolve},
                                                          {"resolve cluster", kResolveCluster},
+                                                         {"resolve gce", kResolveGce},
                                                          {"resolve kubernetes", kResolveKubernetes},
+                                                         {"resolve sagemaker", kResolveSageMaker},
                                                          {"resolve slurm", kResolveSlurm},
                                                          {"resolve spark", kResolveSpark},
                                                          {"resolve static", kResolveStatic},
