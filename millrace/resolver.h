@@ -10,6 +10,7 @@
 //   SageMakerResolver       the hosts of a training job       millrace/sagemaker_resolver.h
 //   SlurmResolver           the tasks of a step               millrace/slurm_resolver.h
 //   SparkResolver           the executors of an application   millrace/spark_resolver.h
+//   EtcdResolver            keys of etcd                      millrace/etcd_resolver.h
 //   ClusterMembersResolver  the nodes of a Millrace cluster   millrace/cluster_members_resolver.h
 //   UnionResolver           several of them as one            millrace/union_resolver.h
 //
@@ -35,6 +36,7 @@
 #include "millrace/cluster_members_resolver.h"
 #include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/etcd_resolver.h"
 #include "millrace/gce_resolver.h"
 #include "millrace/kubernetes_resolver.h"
 #include "millrace/membership.h"
@@ -63,6 +65,8 @@ namespace millrace {
 //               all_namespaces, cluster_domain, require_ready, kubeconfig, context
 //   spark       url (required), application_id, executor_id, jobs, port_base, ports, completeness,
 //               wait_timeout_s, timeout_s, ca_file, insecure_skip_verify
+//   etcd        endpoints and prefix (required), completeness, expected_tasks, wait_timeout_s,
+//               timeout_s, user, password_file, ca_file, certificate_file, key_file
 //   cluster     cluster, or address, ca_file, identity_file and token_file; completeness,
 //               wait_timeout_s, timeout_s
 //   union       resolvers (required), a list of descriptions
@@ -71,9 +75,9 @@ namespace millrace {
 // `behavior` holds for the resolver and for those inside it; a description may not choose.
 // Returns INVALID_ARGUMENT, naming the member by its path, if the text is no such JSON, or a member
 // has a wrong type, is missing or is not known; else the errors of the resolver's Create(). With
-// kTensorFlow a wrong type is the error that TensorFlow's constructor raises for it, and "spark"
-// and "cluster" are INVALID_ARGUMENT: it has no such resolvers. Blocking: reads files that the
-// description names.
+// kTensorFlow a wrong type is the error that TensorFlow's constructor raises for it, and "spark",
+// "etcd" and "cluster" are INVALID_ARGUMENT: it has no such resolvers. Blocking: reads files that
+// the description names.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> ResolverFromJson(
     absl::string_view text, ResolverBehavior behavior = ResolverBehavior::kCorrect);
 

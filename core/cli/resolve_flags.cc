@@ -160,6 +160,19 @@ void ResolveFlags::AddGce(CLI::App* resolve) {
   AddWaiting(app);
 }
 
+void ResolveFlags::AddEtcd(CLI::App* resolve) {
+  CLI::App* app = AddSource(resolve, "etcd", /*tensorflow=*/false);
+  app->add_option("PREFIX", prefix_)->required();
+  app->add_option("--endpoint", endpoints_)->required()->allow_extra_args(false);
+  app->add_option("--expect", expect_)->allow_extra_args(false);
+  app->add_option("--user", user_);
+  app->add_option("--password-file", password_file_);
+  app->add_option("--ca", ca_file_);
+  app->add_option("--certificate", certificate_file_);
+  app->add_option("--key", key_file_);
+  AddWaiting(app);
+}
+
 void ResolveFlags::AddSpark(CLI::App* resolve) {
   CLI::App* app = AddSource(resolve, "spark", /*tensorflow=*/false);
   app->add_option("URL", url_)->required();
@@ -231,6 +244,7 @@ void ResolveFlags::AddTo(CLI::App* app) {
 
   AddKubernetes(resolve);
   AddGce(resolve);
+  AddEtcd(resolve);
   AddSpark(resolve);
 
   CLI::App* cluster = AddSource(resolve, "cluster", /*tensorflow=*/false);
@@ -289,10 +303,7 @@ absl::Status ResolveFlags::DescribeKubernetes(OrderedJson* description) const {
                                               "annotation:KEY"));
     (*description)["ports"][entry.first] = entry.second;
   }
-  if (!expect_.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN((*description)["expected_tasks"],
-                              Numbers("--expect", expect_, "NAME=TASKS"));
-  }
+  MILLRACE_RETURN_IF_ERROR(DescribeExpected(description));
   if (port_.has_value()) {
     (*description)["tf_server_port"] = *port_;
   } else if (has_on()) {
@@ -319,6 +330,25 @@ absl::Status ResolveFlags::DescribeGce(OrderedJson* description) const {
   SetText("token_file", token_file_, description);
   SetText("api_url", url_, description);
   SetText("ca_file", ca_file_, description);
+  return DescribeWaiting(description);
+}
+
+absl::Status ResolveFlags::DescribeExpected(OrderedJson* description) const {
+  if (expect_.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN((*description)["expected_tasks"],
+                            Numbers("--expect", expect_, "NAME=TASKS"));
+  return absl::OkStatus();
+}
+
+absl::Status ResolveFlags::DescribeEtcd(OrderedJson* description) const {
+  (*description)["prefix"] = prefix_;
+  (*description)["endpoints"] = endpoints_;
+  MILLRACE_RETURN_IF_ERROR(DescribeExpected(description));
+  SetText("user", user_, description);
+  SetText("password_file", password_file_, description);
+  SetText("ca_file", ca_file_, description);
+  SetText("certificate_file", certificate_file_, description);
+  SetText("key_file", key_file_, description);
   return DescribeWaiting(description);
 }
 
@@ -372,6 +402,7 @@ absl::StatusOr<OrderedJson> ResolveFlags::Describe(const std::string& source) co
   }
   if (source == "slurm") status = DescribeSlurm(&description);
   if (source == "gce") status = DescribeGce(&description);
+  if (source == "etcd") status = DescribeEtcd(&description);
   if (source == "kubernetes") status = DescribeKubernetes(&description);
   if (source == "spark") status = DescribeSpark(&description);
   if (source == "cluster") {

@@ -48,6 +48,7 @@ class ResolveFlags {
   void AddKubernetes(CLI::App* resolve);
   void AddPods(CLI::App* app);
   void AddGce(CLI::App* resolve);
+  void AddEtcd(CLI::App* resolve);
   void AddSpark(CLI::App* resolve);
   absl::StatusOr<OrderedJson> Describe(const std::string& source) const;
   absl::StatusOr<OrderedJson> DescribeUnion() const;
@@ -55,6 +56,8 @@ class ResolveFlags {
   absl::Status DescribeSlurm(OrderedJson* description) const;
   absl::Status DescribeKubernetes(OrderedJson* description) const;
   absl::Status DescribeGce(OrderedJson* description) const;
+  absl::Status DescribeEtcd(OrderedJson* description) const;
+  absl::Status DescribeExpected(OrderedJson* description) const;
   absl::Status DescribeSpark(OrderedJson* description) const;
   absl::Status DescribeWaiting(OrderedJson* description) const;
 
@@ -89,7 +92,7 @@ class ResolveFlags {
   std::string namespace_;
   bool all_namespaces_ = false;
   std::string cluster_domain_;
-  std::vector<std::string> expect_;  // "worker=4"
+  std::vector<std::string> expect_;  // "worker=4"; etcd too
   bool require_ready_ = false;
   absl::Duration max_backoff_ = absl::ZeroDuration();
   std::string location_;
@@ -100,6 +103,13 @@ class ResolveFlags {
   std::string project_;
   std::string zone_;
   std::optional<int> expected_tasks_;
+  // etcd
+  std::string prefix_;
+  std::vector<std::string> endpoints_;
+  std::string user_;
+  std::string password_file_;
+  std::string certificate_file_;
+  std::string key_file_;
   // spark, gce
   std::string url_;
   std::string application_;

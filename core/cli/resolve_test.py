@@ -1,5 +1,6 @@
 """`millrace resolve`: every source that needs no server, what is printed, and watches."""
 
+import base64
 import http.server
 import json
 import signal
@@ -97,6 +98,24 @@ class FakeComputeEngine(FakeServer):
         return 200, "application/json", json.dumps(value).encode()
 
 
+class FakeEtcd(FakeServer):
+    """The keys of etcd, whatever is asked for."""
+
+    def __init__(self, test, keys):
+        self.keys = keys
+        super().__init__(test)
+
+    def answer(self, path):
+        def text(value):
+            return base64.b64encode(value.encode()).decode()
+
+        value = {
+            "header": {"revision": "7"},
+            "kvs": [{"key": text(key), "value": text(value)} for key, value in self.keys.items()],
+        }
+        return 200, "application/json", json.dumps(value).encode()
+
+
 class ResolveTest(CliTestCase):
     def spec_of(self, *args, **options):
         done = self.run_cli("resolve", *args, **options)
@@ -185,6 +204,17 @@ class ResolveTest(CliTestCase):
         self.assertEqual(found, {"worker": ["10.0.0.100:7", "10.0.0.9:7"]})
         told = self.refused(64, *args, "--tensorflow", env=env)
         self.assertIn("TypeError: GCEClusterResolver.__init__() missing 2 required positional arguments", told)
+
+    def test_etcd(self):
+        # The real one: //resolver/etcd:etcd_resolver_test.
+        etcd = FakeEtcd(self, {"/c/worker/1": "h1:1", "/c/worker/0": "h0:1"})
+        args = ("etcd", "/c", "--endpoint", "http://127.0.0.1:1", "--endpoint", etcd.url)
+        self.assertEqual(self.spec_of(*args, "--expect", "worker=2"), {"worker": ["h0:1", "h1:1"]})
+        self.assertIn("have 2 of 3", self.refused(70, *args, "--expect", "worker=3"))
+        self.assertIn("password_file", self.refused(64, *args, "--user", "u"))
+        self.assertIn("certificate_file", self.refused(64, *args, "--key", "k"))
+        self.assertIn("none.pem", self.refused(66, *args, "--key", "none.pem", "--certificate", "none.pem"))
+        self.assertIn("--endpoint", self.refused(64, "etcd", "/c"))
 
     def test_slurm(self):
         env = {

@@ -1,11 +1,14 @@
 #include "resolver/every/cloud_resolvers_from_json.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "millrace/etcd_resolver.h"
 #include "millrace/gce_resolver.h"
 #include "millrace/member_completeness.h"
 #include "millrace/status_macros.h"
@@ -45,7 +48,58 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> Made(
   return std::unique_ptr<ClusterResolver>(*std::move(resolver));
 }
 
+// Job to a number, none below 0.
+absl::Status ReadExpectedTasks(const OrderedJson& description, absl::string_view where,
+                               std::map<std::string, int>* expected) {
+  const OrderedJson* value = FindMember(description, "expected_tasks");
+  if (value == nullptr) return absl::OkStatus();
+  const std::string path = MemberPath(where, "expected_tasks");
+  if (!value->is_object()) return WrongMemberType(path, "an object", *value);
+  for (const auto& [job, number] : value->items()) {
+    MILLRACE_ASSIGN_OR_RETURN((*expected)[job], IntFrom(number, MemberPath(path, job)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeEtcdResolverFromJson(
+    const OrderedJson& description, ResolverBehavior /*behavior*/, absl::string_view where,
+    const ResolverMakers& /*makers*/) {
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(
+      description,
+      {"endpoints", "prefix", "completeness", "expected_tasks", "wait_timeout_s", "timeout_s",
+       "user", "password_file", "ca_file", "certificate_file", "key_file"},
+      where));
+  EtcdResolverOptions options;
+  const std::string path = MemberPath(where, "endpoints");
+  const OrderedJson* endpoints = FindMember(description, "endpoints");
+  if (endpoints == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
+  }
+  if (!endpoints->is_array()) return WrongMemberType(path, "a list of URLs", *endpoints);
+  for (const OrderedJson& endpoint : *endpoints) {
+    if (!endpoint.is_string()) {
+      return WrongMemberType(absl::StrCat(path, "[", options.endpoints.size(), "]"), "a URL",
+                             endpoint);
+    }
+    options.endpoints.push_back(endpoint.get<std::string>());
+  }
+  for (const auto& [key, text] : {std::pair("prefix", &options.prefix),
+                                  {"user", &options.user},
+                                  {"password_file", &options.password_file},
+                                  {"ca_file", &options.tls.ca_file},
+                                  {"certificate_file", &options.certificate_file},
+                                  {"key_file", &options.key_file}}) {
+    MILLRACE_RETURN_IF_ERROR(ReadText(description, key, where, text));
+  }
+  MILLRACE_RETURN_IF_ERROR(ReadExpectedTasks(description, where, &options.expected_tasks));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadWaiting(description, where, &options.completeness, &options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(description, "timeout_s", where, &options.timeout));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  return Made(EtcdResolver::Create(std::move(options)), where);
+}
 
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeGceResolverFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,

@@ -26,39 +26,16 @@ extern "C" {
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "core/base/random.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
-#include "testing/child_process.h"
+#include "testing/kube_apiserver/programs.h"
 
 namespace millrace {
 namespace {
 
-constexpr char kPrograms[] = "../kube_apiserver_programs/";
 constexpr absl::Duration kStartTimeout = absl::Seconds(120);  // 4 s on a quiet machine
 constexpr absl::Duration kStopPatience = absl::Seconds(3);
 constexpr char kMergePatch[] = "application/merge-patch+json";
-
-std::string ProgramPath(const std::string& name) {
-  return RunfilePath(absl::StrCat(kPrograms, "bin/", name));
-}
-
-// Below the ports that the kernel gives to outgoing connections, so that it stays free while a
-// server restarts.
-absl::StatusOr<int> FreePort() {
-  constexpr uint64_t kFirst = 12000;
-  constexpr uint64_t kCount = 20000;
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    const auto port = static_cast<int>(kFirst + RandomU64() % kCount);
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return port;
-  }
-  return absl::ResourceExhaustedError("no free port on 127.0.0.1 in 12000-31999");
-}
 
 // Between fork and exec: async-signal-safe calls only. Every descriptor of ours is close-on-exec.
 [[noreturn]] void RunChild(pid_t parent, int log, int null, char* const* argv) {
@@ -120,11 +97,7 @@ std::string TailOf(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> KubeApiServer::Unavailable() {
-  if (::access(ProgramPath("kube-apiserver").c_str(), X_OK) == 0) return std::nullopt;
-  const auto reason = ReadFile(RunfilePath(absl::StrCat(kPrograms, "unavailable.txt")));
-  return absl::StrCat("no kube-apiserver and etcd: ", reason.ok()
-                                                          ? absl::StripAsciiWhitespace(*reason)
-                                                          : reason.status().message());
+  return KubeProgramUnavailable("kube-apiserver");
 }
 
 KubeApiServer::KubeApiServer(Options options, TempDir folder, std::unique_ptr<TestPki> pki)
@@ -154,9 +127,9 @@ std::string KubeApiServer::File(const std::string& name) const {
 }
 
 absl::Status KubeApiServer::Prepare() {
-  MILLRACE_ASSIGN_OR_RETURN(port_, FreePort());
-  MILLRACE_ASSIGN_OR_RETURN(etcd_port_, FreePort());
-  MILLRACE_ASSIGN_OR_RETURN(etcd_peer_port_, FreePort());
+  MILLRACE_ASSIGN_OR_RETURN(port_, FreeLoopbackPort());
+  MILLRACE_ASSIGN_OR_RETURN(etcd_port_, FreeLoopbackPort());
+  MILLRACE_ASSIGN_OR_RETURN(etcd_peer_port_, FreeLoopbackPort());
   MILLRACE_ASSIGN_OR_RETURN(
       const TestPki::Identity server,
       pki_->Issue({.common_name = "kube-apiserver",
@@ -179,7 +152,7 @@ absl::Status KubeApiServer::StartEtcd() {
   const std::string clients = absl::StrCat("http://127.0.0.1:", etcd_port_);
   const std::string peers = absl::StrCat("http://127.0.0.1:", etcd_peer_port_);
   MILLRACE_ASSIGN_OR_RETURN(
-      etcd_, Launch({ProgramPath("etcd"), "--data-dir", File("etcd"), "--unsafe-no-fsync",
+      etcd_, Launch({KubeProgramPath("etcd"), "--data-dir", File("etcd"), "--unsafe-no-fsync",
                      "--listen-client-urls", clients, "--advertise-client-urls", clients,
                      "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
                      "--initial-cluster", absl::StrCat("default=", peers),
@@ -190,7 +163,7 @@ absl::Status KubeApiServer::StartEtcd() {
 
 absl::Status KubeApiServer::StartApiServer() {
   std::vector<std::string> argv = {
-      ProgramPath("kube-apiserver"),
+      KubeProgramPath("kube-apiserver"),
       absl::StrCat("--etcd-servers=http://127.0.0.1:", etcd_port_),
       "--bind-address=127.0.0.1",
       "--advertise-address=127.0.0.1",

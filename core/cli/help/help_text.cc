@@ -471,6 +471,7 @@ every change of it.
   sagemaker          the hosts of the SageMaker training job in which this command runs
   kubernetes         pods, by label selectors
   gce GROUP          the instances of a group on Compute Engine
+  etcd PREFIX        keys of etcd, PREFIX/JOB/INDEX
   spark URL          the executors of a Spark application, by its UI's REST API
   cluster            the nodes of a running Millrace cluster
   union              several of these as one
@@ -543,6 +544,26 @@ needs roles/compute.viewer, and knows its task by its name.
     R"(      --expect N                how many instances there must be (as many as the group has)
       --timeout T               for one answer (10s)
 )" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveEtcd[] =
+    R"(usage: millrace resolve etcd PREFIX --endpoint URL [OPTIONS]
+
+Takes the keys PREFIX/JOB/INDEX of etcd; the value of each is the address of that task. With --watch
+etcd pushes changes.
+
+  etcdctl put /clusters/train/worker/0 h0:7077
+  millrace resolve etcd /clusters/train --endpoint https://etcd:2379 --ca ca.crt --expect worker=4
+
+      --endpoint URL            a server of etcd; may be repeated: the first that answers is asked
+      --user NAME, --password-file FILE
+                                a user of etcd who may read what begins with PREFIX/
+      --ca FILE                 the authorities that https trusts (the system's)
+      --certificate FILE, --key FILE
+                                ours, for servers that ask for one; PEM
+)" MILLRACE_CLI_RESOLVE_COMPLETE
+    R"(      --expect NAME=TASKS       how many tasks a job must have; may be repeated
+      --timeout T               for one answer (10s)
+)" MILLRACE_CLI_RESOLVE_COMMON;
 
 constexpr char kResolveKubernetes[] =
     R"(usage: millrace resolve kubernetes [OPTIONS]
@@ -663,6 +684,7 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"nodes", kNodes},
                                                          {"resolve", kResolve},
                                                          {"resolve cluster", kResolveCluster},
+                                                         {"resolve etcd", kResolveEtcd},
                                                          {"resolve gce", kResolveGce},
                                                          {"resolve kubernetes", kResolveKubernetes},
                                                          {"resolve sagemaker", kResolveSageMaker},
