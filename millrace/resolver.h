@@ -10,6 +10,7 @@
 //   SageMakerResolver       the hosts of a training job       millrace/sagemaker_resolver.h
 //   SlurmResolver           the tasks of a step               millrace/slurm_resolver.h
 //   SparkResolver           the executors of an application   millrace/spark_resolver.h
+//   DnsResolver             SRV records, addresses of names   millrace/dns_resolver.h
 //   EtcdResolver            keys of etcd                      millrace/etcd_resolver.h
 //   ClusterMembersResolver  the nodes of a Millrace cluster   millrace/cluster_members_resolver.h
 //   UnionResolver           several of them as one            millrace/union_resolver.h
@@ -36,6 +37,7 @@
 #include "millrace/cluster_members_resolver.h"
 #include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/dns_resolver.h"
 #include "millrace/etcd_resolver.h"
 #include "millrace/gce_resolver.h"
 #include "millrace/kubernetes_resolver.h"
@@ -65,6 +67,8 @@ namespace millrace {
 //               all_namespaces, cluster_domain, require_ready, kubeconfig, context
 //   spark       url (required), application_id, executor_id, jobs, port_base, ports, completeness,
 //               wait_timeout_s, timeout_s, ca_file, insecure_skip_verify
+//   dns         jobs (required), port, completeness, expected_tasks, wait_timeout_s, timeout_s,
+//               servers
 //   etcd        endpoints and prefix (required), completeness, expected_tasks, wait_timeout_s,
 //               timeout_s, user, password_file, ca_file, certificate_file, key_file
 //   cluster     cluster, or address, ca_file, identity_file and token_file; completeness,
@@ -76,8 +80,8 @@ namespace millrace {
 // Returns INVALID_ARGUMENT, naming the member by its path, if the text is no such JSON, or a member
 // has a wrong type, is missing or is not known; else the errors of the resolver's Create(). With
 // kTensorFlow a wrong type is the error that TensorFlow's constructor raises for it, and "spark",
-// "etcd" and "cluster" are INVALID_ARGUMENT: it has no such resolvers. Blocking: reads files that
-// the description names.
+// "dns", "etcd" and "cluster" are INVALID_ARGUMENT: it has no such resolvers. Blocking: reads files
+// that the description names.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> ResolverFromJson(
     absl::string_view text, ResolverBehavior behavior = ResolverBehavior::kCorrect);
 

@@ -49,6 +49,10 @@ def _python_packages():
         requirements = "//testing/reference_peer:requirements.txt",
     )
     python_env(
+        name = "dnslib_packages",
+        requirements = "//resolver/dns:dnslib_requirements.txt",
+    )
+    python_env(
         name = "duckdb_packages",
         requirements = "//testing/arrow_interop:duckdb_requirements.txt",
     )

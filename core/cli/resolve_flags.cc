@@ -160,6 +160,15 @@ void ResolveFlags::AddGce(CLI::App* resolve) {
   AddWaiting(app);
 }
 
+void ResolveFlags::AddDns(CLI::App* resolve) {
+  CLI::App* app = AddSource(resolve, "dns", /*tensorflow=*/false);
+  app->add_option("--job", jobs_)->required()->allow_extra_args(false);
+  app->add_option("--port", port_)->check(CLI::Range(1, 65535));
+  app->add_option("--server", servers_)->allow_extra_args(false);
+  app->add_option("--expect", expect_)->allow_extra_args(false);
+  AddWaiting(app);
+}
+
 void ResolveFlags::AddEtcd(CLI::App* resolve) {
   CLI::App* app = AddSource(resolve, "etcd", /*tensorflow=*/false);
   app->add_option("PREFIX", prefix_)->required();
@@ -199,19 +208,19 @@ void ResolveFlags::AddPollingTo(CLI::App* run) {
 absl::StatusOr<OrderedJson> ResolveFlags::DescribeOn(absl::Duration wait) const {
   if (absl::StartsWith(on_, "{") || absl::StartsWith(on_, "@")) return JsonArgument("--on", on_);
   static const auto* const kSources =
-      new std::set<std::string>{"static", "slurm", "kubernetes", "sagemaker", "tf-config"};
+      new std::set<std::string>{"static", "slurm", "kubernetes", "dns", "sagemaker", "tf-config"};
   if (kSources->count(on_) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--on ", Ellipsize(EscapeControls(on_), 100),
-                     ": there are static, kubernetes, slurm, sagemaker, tf-config, and the JSON "
-                     "of any resolver, or @FILE"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--on ", Ellipsize(EscapeControls(on_), 100),
+        ": there are static, kubernetes, dns, slurm, sagemaker, tf-config, and the JSON "
+        "of any resolver, or @FILE"));
   }
   if (on_ == "static" && cluster_spec_.empty()) {
     return absl::InvalidArgumentError(
         "--on static needs the agents' addresses: --members '{\"worker\": [\"host0:7077\", ...]}'");
   }
   MILLRACE_ASSIGN_OR_RETURN(OrderedJson description, Describe(on_));
-  if (on_ == "kubernetes" && wait > absl::ZeroDuration()) {
+  if ((on_ == "kubernetes" || on_ == "dns") && wait > absl::ZeroDuration()) {
     description["completeness"] = "wait";
     if (wait < absl::InfiniteDuration()) {
       description["wait_timeout_s"] = absl::ToDoubleSeconds(wait);
@@ -244,6 +253,7 @@ void ResolveFlags::AddTo(CLI::App* app) {
 
   AddKubernetes(resolve);
   AddGce(resolve);
+  AddDns(resolve);
   AddEtcd(resolve);
   AddSpark(resolve);
 
@@ -340,6 +350,18 @@ absl::Status ResolveFlags::DescribeExpected(OrderedJson* description) const {
   return absl::OkStatus();
 }
 
+absl::Status ResolveFlags::DescribeDns(OrderedJson* description) const {
+  OrderedJson& jobs = (*description)["jobs"] = OrderedJson::object();
+  for (const std::string& job : jobs_) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto entry, SplitAssignment("--job", job, "NAME=DOMAIN"));
+    jobs[entry.first] = entry.second;
+  }
+  Set("port", port_.has_value() || !has_on() ? port_ : kAgentPort, description);
+  if (!servers_.empty()) (*description)["servers"] = servers_;
+  MILLRACE_RETURN_IF_ERROR(DescribeExpected(description));
+  return DescribeWaiting(description);
+}
+
 absl::Status ResolveFlags::DescribeEtcd(OrderedJson* description) const {
   (*description)["prefix"] = prefix_;
   (*description)["endpoints"] = endpoints_;
@@ -402,6 +424,7 @@ absl::StatusOr<OrderedJson> ResolveFlags::Describe(const std::string& source) co
   }
   if (source == "slurm") status = DescribeSlurm(&description);
   if (source == "gce") status = DescribeGce(&description);
+  if (source == "dns") status = DescribeDns(&description);
   if (source == "etcd") status = DescribeEtcd(&description);
   if (source == "kubernetes") status = DescribeKubernetes(&description);
   if (source == "spark") status = DescribeSpark(&description);

@@ -48,6 +48,7 @@ class ResolveFlags {
   void AddKubernetes(CLI::App* resolve);
   void AddPods(CLI::App* app);
   void AddGce(CLI::App* resolve);
+  void AddDns(CLI::App* resolve);
   void AddEtcd(CLI::App* resolve);
   void AddSpark(CLI::App* resolve);
   absl::StatusOr<OrderedJson> Describe(const std::string& source) const;
@@ -56,6 +57,7 @@ class ResolveFlags {
   absl::Status DescribeSlurm(OrderedJson* description) const;
   absl::Status DescribeKubernetes(OrderedJson* description) const;
   absl::Status DescribeGce(OrderedJson* description) const;
+  absl::Status DescribeDns(OrderedJson* description) const;
   absl::Status DescribeEtcd(OrderedJson* description) const;
   absl::Status DescribeExpected(OrderedJson* description) const;
   absl::Status DescribeSpark(OrderedJson* description) const;
@@ -92,7 +94,7 @@ class ResolveFlags {
   std::string namespace_;
   bool all_namespaces_ = false;
   std::string cluster_domain_;
-  std::vector<std::string> expect_;  // "worker=4"; etcd too
+  std::vector<std::string> expect_;  // "worker=4"; dns and etcd too
   bool require_ready_ = false;
   absl::Duration max_backoff_ = absl::ZeroDuration();
   std::string location_;
@@ -103,6 +105,8 @@ class ResolveFlags {
   std::string project_;
   std::string zone_;
   std::optional<int> expected_tasks_;
+  // dns
+  std::vector<std::string> servers_;
   // etcd
   std::string prefix_;
   std::vector<std::string> endpoints_;

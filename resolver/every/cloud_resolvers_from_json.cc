@@ -4,10 +4,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "millrace/dns_resolver.h"
 #include "millrace/etcd_resolver.h"
 #include "millrace/gce_resolver.h"
 #include "millrace/member_completeness.h"
@@ -48,7 +50,30 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> Made(
   return std::unique_ptr<ClusterResolver>(*std::move(resolver));
 }
 
-// Job to a number, none below 0.
+absl::StatusOr<const OrderedJson*> Required(const OrderedJson& description, const std::string& key,
+                                            absl::string_view where) {
+  const OrderedJson* value = FindMember(description, key);
+  if (value != nullptr) return value;
+  return absl::InvalidArgumentError(
+      absl::StrCat("field \"", MemberPath(where, key), "\" is missing"));
+}
+
+absl::Status ReadTexts(const OrderedJson& description, const std::string& key,
+                       absl::string_view where, std::vector<std::string>* texts) {
+  const OrderedJson* list = FindMember(description, key);
+  if (list == nullptr) return absl::OkStatus();
+  const std::string path = MemberPath(where, key);
+  if (!list->is_array()) return WrongMemberType(path, "a list of texts", *list);
+  for (const OrderedJson& text : *list) {
+    if (!text.is_string()) {
+      return WrongMemberType(absl::StrCat(path, "[", texts->size(), "]"), "a text", text);
+    }
+    texts->push_back(text.get<std::string>());
+  }
+  return absl::OkStatus();
+}
+
+// Job to a number.
 absl::Status ReadExpectedTasks(const OrderedJson& description, absl::string_view where,
                                std::map<std::string, int>* expected) {
   const OrderedJson* value = FindMember(description, "expected_tasks");
@@ -63,6 +88,32 @@ absl::Status ReadExpectedTasks(const OrderedJson& description, absl::string_view
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeDnsResolverFromJson(
+    const OrderedJson& description, ResolverBehavior /*behavior*/, absl::string_view where,
+    const ResolverMakers& /*makers*/) {
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(
+      description,
+      {"jobs", "port", "completeness", "expected_tasks", "wait_timeout_s", "timeout_s", "servers"},
+      where));
+  DnsResolverOptions options;
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* jobs, Required(description, "jobs", where));
+  const std::string path = MemberPath(where, "jobs");
+  if (!jobs->is_object()) return WrongMemberType(path, "an object of names", *jobs);
+  for (const auto& [job, name] : jobs->items()) {
+    if (!name.is_string()) return WrongMemberType(MemberPath(path, job), "a name", name);
+    options.jobs.emplace_back(job, name.get<std::string>());
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto port, OptionalIntMember(description, "port", where));
+  options.port = port.value_or(options.port);
+  MILLRACE_RETURN_IF_ERROR(ReadTexts(description, "servers", where, &options.servers));
+  MILLRACE_RETURN_IF_ERROR(ReadExpectedTasks(description, where, &options.expected_tasks));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadWaiting(description, where, &options.completeness, &options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(description, "timeout_s", where, &options.timeout));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  return Made(DnsResolver::Create(std::move(options)), where);
+}
+
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeEtcdResolverFromJson(
     const OrderedJson& description, ResolverBehavior /*behavior*/, absl::string_view where,
     const ResolverMakers& /*makers*/) {
@@ -72,19 +123,8 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeEtcdResolverFromJson(
        "user", "password_file", "ca_file", "certificate_file", "key_file"},
       where));
   EtcdResolverOptions options;
-  const std::string path = MemberPath(where, "endpoints");
-  const OrderedJson* endpoints = FindMember(description, "endpoints");
-  if (endpoints == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
-  }
-  if (!endpoints->is_array()) return WrongMemberType(path, "a list of URLs", *endpoints);
-  for (const OrderedJson& endpoint : *endpoints) {
-    if (!endpoint.is_string()) {
-      return WrongMemberType(absl::StrCat(path, "[", options.endpoints.size(), "]"), "a URL",
-                             endpoint);
-    }
-    options.endpoints.push_back(endpoint.get<std::string>());
-  }
+  MILLRACE_RETURN_IF_ERROR(Required(description, "endpoints", where).status());
+  MILLRACE_RETURN_IF_ERROR(ReadTexts(description, "endpoints", where, &options.endpoints));
   for (const auto& [key, text] : {std::pair("prefix", &options.prefix),
                                   {"user", &options.user},
                                   {"password_file", &options.password_file},

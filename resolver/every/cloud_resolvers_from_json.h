@@ -3,7 +3,7 @@
 // The makers (resolver/resolver_from_json.h) of the resolvers that ask a cloud, a name server or a
 // store.
 //
-// Defines: MakeEtcdResolverFromJson(), MakeGceResolverFromJson().
+// Defines: MakeDnsResolverFromJson(), MakeEtcdResolverFromJson(), MakeGceResolverFromJson().
 
 #ifndef RESOLVER_EVERY_CLOUD_RESOLVERS_FROM_JSON_H_
 #define RESOLVER_EVERY_CLOUD_RESOLVERS_FROM_JSON_H_
@@ -18,7 +18,10 @@
 
 namespace millrace {
 
-// "etcd" and "gce": the members that millrace/resolver.h lists.
+// "dns", "etcd" and "gce": the members that millrace/resolver.h lists.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeDnsResolverFromJson(
+    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const ResolverMakers& makers);
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeEtcdResolverFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& makers);

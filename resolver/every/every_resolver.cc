@@ -37,6 +37,7 @@ ResolverMaker Correct(ResolverMaker make) {
 
 ResolverMakers EveryResolverMaker() {
   ResolverMakers makers = BasicResolverMakers();
+  makers.by_type["dns"] = Correct(MakeDnsResolverFromJson);
   makers.by_type["etcd"] = Correct(MakeEtcdResolverFromJson);
   makers.by_type["gce"] = MakeGceResolverFromJson;
   makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;

@@ -28,11 +28,12 @@ TEST(ResolverFromJsonTextTest, MakesAUnionOfOthers) {
 // Each is refused by its own maker, for a member that is its own.
 TEST(ResolverFromJsonTextTest, KnowsEveryTypeThatTheHeaderLists) {
   const std::map<std::string, std::string> members = {
-      {"static", "cluster_spec"},  {"tf_config", "environment"},
-      {"sagemaker", "port"},       {"slurm", "port_base"},
-      {"kubernetes", "ports"},     {"gce", "instance_group"},
-      {"etcd", "endpoints"},       {"spark", "url"},
-      {"cluster", "completeness"}, {"union", "resolvers"}};
+      {"static", "cluster_spec"}, {"tf_config", "environment"},
+      {"sagemaker", "port"},      {"slurm", "port_base"},
+      {"kubernetes", "ports"},    {"gce", "instance_group"},
+      {"etcd", "endpoints"},      {"dns", "jobs"},
+      {"spark", "url"},           {"cluster", "completeness"},
+      {"union", "resolvers"}};
   for (const auto& [type, member] : members) {
     EXPECT_THAT(
         ResolverFromJson(absl::StrCat(R"({"type": ")", type, R"(", ")", member, R"(": [[7]]})")),
@@ -42,7 +43,7 @@ TEST(ResolverFromJsonTextTest, KnowsEveryTypeThatTheHeaderLists) {
 }
 
 TEST(ResolverFromJsonTextTest, TensorFlowHasNoWayToBeWrongAboutWhatItHasNot) {
-  for (const std::string type : {"spark", "cluster", "etcd"}) {
+  for (const std::string type : {"spark", "cluster", "etcd", "dns"}) {
     EXPECT_THAT(ResolverFromJson(absl::StrCat(R"({"type": ")", type, R"("})"),
                                  ResolverBehavior::kTensorFlow),
                 StatusIs(StatusCode::kInvalidArgument,

@@ -38,6 +38,8 @@ ALLOWED = {
     "resolver/http": _BASE,
     "resolver/kubernetes/client": _BASE | {"resolver/http"},
     "resolver": _LEAVES | {"core/gpu"},
+    # Asks name servers.
+    "resolver/dns": _LEAVES | {"resolver"},
     # Asks etcd.
     "resolver/etcd": _LEAVES | {"resolver", "resolver/http"},
     # Asks Compute Engine.
@@ -46,8 +48,8 @@ ALLOWED = {
     "resolver/tensorflow": _LEAVES | {"resolver", "resolver/gce", "resolver/kubernetes/client"},
     # Asks Spark's master, and the coordinator of a cluster there.
     "resolver/spark": _CONTROL | {"resolver", "resolver/http"},
-    "resolver/every": _LEAVES | {"resolver", "resolver/etcd", "resolver/gce", "resolver/kubernetes/client",
-                                  "resolver/spark", "resolver/tensorflow"},
+    "resolver/every": _LEAVES | {"resolver", "resolver/dns", "resolver/etcd", "resolver/gce",
+                                  "resolver/kubernetes/client", "resolver/spark", "resolver/tensorflow"},
     "core/coordinator/state": _LEAVES | {"core/proto", "core/balance"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
     "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/view", "core/balance"},

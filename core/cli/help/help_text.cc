@@ -130,8 +130,8 @@ failed first.
 constexpr char kRunOn[] =
     R"(
 On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kubernetes.md
-      --on SOURCE               static, kubernetes, slurm, sagemaker, tf-config, or the JSON of any
-                                resolver
+      --on SOURCE               static, kubernetes, dns, slurm, sagemaker, tf-config, or the JSON of
+                                any resolver
                                 (@FILE). Without -n the cluster has the nodes that the source names;
                                 with -n, worker:2 is the source's task 2 of job worker, and so on
       --secret-file FILE, --secret-dir DIR
@@ -238,8 +238,8 @@ well; a problem that they do not, or not there: then the exit code is 70.
       --json                    {"findings": [{"level", "where", "subject", "text", "advice"}, ...]}
 
 Agents that listen (millrace-agent agent --listen)
-      --on SOURCE               static, kubernetes, slurm, sagemaker, tf-config, or the JSON of any
-                                resolver
+      --on SOURCE               static, kubernetes, dns, slurm, sagemaker, tf-config, or the JSON of
+                                any resolver
                                 (@FILE)
       --secret-file FILE, --secret-dir DIR
                                 the secret of the agents (millrace agent-secret)
@@ -471,6 +471,7 @@ every change of it.
   sagemaker          the hosts of the SageMaker training job in which this command runs
   kubernetes         pods, by label selectors
   gce GROUP          the instances of a group on Compute Engine
+  dns                SRV records, and the addresses of names such as headless services
   etcd PREFIX        keys of etcd, PREFIX/JOB/INDEX
   spark URL          the executors of a Spark application, by its UI's REST API
   cluster            the nodes of a running Millrace cluster
@@ -544,6 +545,25 @@ needs roles/compute.viewer, and knows its task by its name.
     R"(      --expect N                how many instances there must be (as many as the group has)
       --timeout T               for one answer (10s)
 )" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveDns[] =
+    R"(usage: millrace resolve dns --job NAME=DOMAIN [OPTIONS]
+
+Asks name servers. A domain that begins with "_" has SRV records: tasks are at their targets and
+ports, in the order of the numbers in the targets' names. Any other one has addresses, in their
+order.
+
+  millrace resolve dns --job worker=_agent._tcp.train.example.org --expect worker=4
+  millrace resolve dns --job ps=ps.train.svc.cluster.local --port 2222 --watch
+
+      --job NAME=DOMAIN         where a job's tasks are; may be repeated
+      --port N                  the port of addresses (8470)
+      --server ADDRESS          a name server, 10.0.0.10 or 10.0.0.10:53; may be repeated
+                                (those of /etc/resolv.conf)
+)" MILLRACE_CLI_RESOLVE_COMPLETE
+    R"(      --expect NAME=TASKS       how many tasks a job must have; may be repeated (at least one)
+      --timeout T               for one answer (5s)
+)" MILLRACE_CLI_RESOLVE_COMMON;
 
 constexpr char kResolveEtcd[] =
     R"(usage: millrace resolve etcd PREFIX --endpoint URL [OPTIONS]
@@ -684,6 +704,7 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
                                                          {"nodes", kNodes},
                                                          {"resolve", kResolve},
                                                          {"resolve cluster", kResolveCluster},
+                                                         {"resolve dns", kResolveDns},
                                                          {"resolve etcd", kResolveEtcd},
                                                          {"resolve gce", kResolveGce},
                                                          {"resolve kubernetes", kResolveKubernetes},
