@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -76,7 +77,10 @@ void TcpFaultProxy::Run() {
     for (const Listener& listener : listeners_) {
       polled.push_back({.fd = listener.fd.get(), .events = POLLIN, .revents = 0});
     }
-    const absl::Time now = absl::Now();
+    const absl::Duration now = RealClock()->SteadyNow();
+    if (const int64_t hold_ns = hold_all_ns_.exchange(0); hold_ns > 0) {
+      for (Connection& open : open_) open.resume = now + absl::Nanoseconds(hold_ns);
+    }
     for (Connection& connection : open_) {
       const bool quiet = connection.stalled || now < connection.resume;
       const auto events = [&](const Flow& in, const Flow& out) {
@@ -143,7 +147,7 @@ bool TcpFaultProxy::Serve(Connection* connection, short client_events, short ser
     Reset(connection);
     return false;
   }
-  if (absl::Now() < connection->resume) return true;
+  if (RealClock()->SteadyNow() < connection->resume) return true;
   if ((client_events & (POLLIN | POLLHUP | POLLERR)) != 0 &&
       !Read(connection->client.get(), &connection->up)) {
     Reset(connection);
@@ -191,7 +195,7 @@ bool TcpFaultProxy::Pass(Connection* connection, Flow* flow, int to) {
     ++faults_;
     if (fault.kind == TcpFault::Kind::kCut) return false;
     if (fault.kind == TcpFault::Kind::kStall) connection->stalled = true;
-    connection->resume = absl::Now() + fault.delay;
+    connection->resume = RealClock()->SteadyNow() + fault.delay;
     connection->fault = {};
   }
   if (flow->ended && flow->pending.empty() && !flow->closed) {

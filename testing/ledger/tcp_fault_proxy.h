@@ -69,6 +69,8 @@ class TcpFaultProxy {
   [[nodiscard]] int port() const { return port_; }
   // Cuts every connection that is open. Returns before it has happened.
   void CutAll() { cut_all_ = true; }
+  // Lets nothing pass on the connections that are open, for so long. Returns before that begins.
+  void HoldAll(absl::Duration duration) { hold_all_ns_ = absl::ToInt64Nanoseconds(duration); }
   // Since the start: connections that were cut, stalled or delayed.
   [[nodiscard]] int faults() const { return faults_; }
   [[nodiscard]] int connections() const { return connections_; }
@@ -94,8 +96,8 @@ class TcpFaultProxy {
     TcpFault fault;
     bool stalled = false;
     int64_t passed = 0;
-    absl::Time resume = absl::InfinitePast();
-    absl::Time held_since = absl::InfiniteFuture();  // bytes wait for the rest of an endpoint
+    absl::Duration resume = -absl::InfiniteDuration();  // steady
+    absl::Time held_since = absl::InfiniteFuture();     // bytes wait for the rest of an endpoint
   };
 
   TcpFaultProxy(Listener listener, int port, UniqueFd stop, Plan plan);
@@ -116,6 +118,7 @@ class TcpFaultProxy {
   std::atomic<int> faults_{0};
   std::atomic<int> connections_{0};
   std::atomic<bool> cut_all_{false};
+  std::atomic<int64_t> hold_all_ns_{0};
   // The thread's.
   std::list<Listener> listeners_;
   std::map<int, int> reply_ports_;  // by the feeder's port
