@@ -313,7 +313,7 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
                           {"aborted", message.feed_end().aborted()}});
       break;
     case v1::CoordinatorMessage::kEndFeed:
-      attempt_->Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
+      attempt_->EndFeed(message.end_feed().queue());
       break;
     case v1::CoordinatorMessage::kFeederKeys: {
       Json keys = Json::object();

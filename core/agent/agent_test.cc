@@ -452,6 +452,26 @@ TEST_F(AgentTest, NodesRequestsAreAnswered) {
   EXPECT_TRUE(metric);
 }
 
+TEST_F(AgentTest, AQueueThatEndsIsToldToTheProgramOnce) {
+  MakeCoordinator({"frames", R"({"id":1,"method":"hello","params":{"protocol":1,"sdk":"test"}})"});
+  RunAgent();
+  ASSERT_TRUE(NodeSaid(R"(reply {"id":1,)"));
+  v1::CoordinatorMessage message;
+  for (const char* queue : {"input", "input", "output"}) {  // as after an attach
+    message.mutable_end_feed()->set_queue(queue);
+    coordinator_->Send(message);
+  }
+  message.mutable_stop()->set_reason("done");
+  coordinator_->Send(message);
+  EXPECT_FALSE(agent_->ReadState("finished").is_null());
+  EXPECT_EQ(agent_->WaitExit(), 0);
+  const std::string log = Log();
+  const size_t told = log.find(R"(push {"push":"end_feed","queue":"input"})");
+  ASSERT_NE(told, std::string::npos);
+  EXPECT_EQ(log.find(R"("queue":"input"})", told + 40), std::string::npos) << log;
+  EXPECT_THAT(log, HasSubstr(R"(push {"push":"end_feed","queue":"output"})"));
+}
+
 TEST_F(AgentTest, StatusTheProgramEndsWithBecomesTheError) {
   MakeCoordinator({"last_words"});
   RunAgent();

@@ -36,6 +36,10 @@ void Attempt::Push(const Json& frame) {
   }
 }
 
+void Attempt::EndFeed(const std::string& queue) {
+  if (ended_queues_.insert(queue).second) Push(Json{{"push", "end_feed"}, {"queue", queue}});
+}
+
 void Attempt::AddSidecar(std::unique_ptr<SidecarRunner> sidecar) {
   sidecars_.push_back(std::move(sidecar));
 }

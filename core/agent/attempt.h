@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ class Attempt {
   [[nodiscard]] const std::string& context_path() const { return context_path_; }
   // To the program, or kept for it until the launch. Beyond a bound those kept are dropped.
   void Push(const Json& frame);
+  // Pushes that the queue has ended, once: the coordinator tells it again to an agent that attaches
+  // again, and the program may have gone on to inference, which it would end.
+  void EndFeed(const std::string& queue);
 
   // ---- What it publishes ----
 
@@ -93,6 +97,7 @@ class Attempt {
 
   Gpus gpus_ = Gpus::kNone;
   std::vector<Json> early_pushes_;
+  std::set<std::string> ended_queues_;
   std::unique_ptr<NodeRunner> runner_;
   std::string context_path_;
   std::vector<std::unique_ptr<SidecarRunner>> sidecars_;
