@@ -1,15 +1,30 @@
 #include "core/base/mutex.h"
 
 #ifdef MILLRACE_INTERNAL_STD_MUTEX
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #endif
 
+#include <algorithm>
+#include <chrono>
+
 #include "absl/time/clock.h"
 
 namespace millrace {
+namespace {
+
+// Longer waits are split by the caller's loop: the sum of a time and more than that overflows.
+constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+
+// A Mutex as the standard library has locks.
+struct Lockable {
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) { mu->Lock(); }
+  void unlock() ABSL_UNLOCK_FUNCTION(mu) { mu->Unlock(); }
+
+  Mutex* const mu;
+};
+
+}  // namespace
 
 #ifdef MILLRACE_INTERNAL_STD_MUTEX
 
@@ -29,27 +44,24 @@ void Mutex::AssertHeld() const {
   std::abort();
 }
 
-void CondVar::Wait(Mutex* mu) {
-  std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-  cv_.wait(lock);
-  mu->holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  lock.release();
-}
+#else
 
+void Mutex::Lock() { mu_.Lock(); }
+void Mutex::Unlock() { mu_.Unlock(); }
+void Mutex::AssertHeld() const { mu_.AssertHeld(); }
+
+#endif
+
+void CondVar::Wait(Mutex* mu) { WaitWithTimeout(mu, absl::InfiniteDuration()); }
+
+// Waits always have a limit: wait() without one is a symbol of GCC 12's libstdc++, and the wheel is
+// to load with older ones.
 bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
-  // Longer waits than a year are split by the caller's loop; chrono's addition would overflow.
-  constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-  if (timeout == absl::InfiniteDuration()) {
-    Wait(mu);
-    return false;
-  }
-  const bool cut = timeout > kLongest;
-  std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-  const std::cv_status status = cv_.wait_for(
-      lock, absl::ToChronoNanoseconds(cut ? kLongest : std::max(timeout, absl::ZeroDuration())));
-  mu->holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  lock.release();
-  return status == std::cv_status::timeout && !cut;
+  if (timeout <= absl::ZeroDuration()) return true;
+  Lockable lock{mu};
+  const std::cv_status status =
+      cv_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
+  return status == std::cv_status::timeout && timeout <= kLongest;
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mu, absl::Time deadline) {
@@ -59,27 +71,6 @@ bool CondVar::WaitWithDeadline(Mutex* mu, absl::Time deadline) {
 
 void CondVar::Signal() { cv_.notify_one(); }
 void CondVar::SignalAll() { cv_.notify_all(); }
-
-#else
-
-void Mutex::Lock() { mu_.Lock(); }
-void Mutex::Unlock() { mu_.Unlock(); }
-void Mutex::AssertHeld() const { mu_.AssertHeld(); }
-
-void CondVar::Wait(Mutex* mu) { cv_.Wait(&mu->mu_); }
-
-bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
-  return cv_.WaitWithTimeout(&mu->mu_, timeout);
-}
-
-bool CondVar::WaitWithDeadline(Mutex* mu, absl::Time deadline) {
-  return cv_.WaitWithDeadline(&mu->mu_, deadline);
-}
-
-void CondVar::Signal() { cv_.Signal(); }
-void CondVar::SignalAll() { cv_.SignalAll(); }
-
-#endif
 
 Notification::~Notification() {
   // Lets a Notify() that a waiter has already seen get out of the lock before the lock goes away.
@@ -103,8 +94,10 @@ void Notification::WaitForNotification() const {
 }
 
 bool Notification::WaitForNotificationWithTimeout(absl::Duration timeout) const {
+  // Only a spurious wake-up begins another wait, with what the date says is left.
   const absl::Time deadline = absl::Now() + timeout;
   MutexLock lock(&mu_);
+  if (!notified_ && raised_.WaitWithTimeout(&mu_, timeout)) return notified_;
   while (!notified_) {
     if (raised_.WaitWithDeadline(&mu_, deadline)) break;
   }

@@ -46,9 +46,10 @@
 #endif
 #endif
 
+#include <condition_variable>
+
 #ifdef MILLRACE_INTERNAL_STD_MUTEX
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 #else
@@ -73,7 +74,6 @@ class ABSL_LOCKABLE Mutex {
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK();
 
  private:
-  friend class CondVar;
 #ifdef MILLRACE_INTERNAL_STD_MUTEX
   std::mutex mu_;
   std::atomic<std::thread::id> holder_{};
@@ -97,8 +97,12 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 // A condition variable. Each wait releases `mu`, which the caller holds, and holds it again on
 // return. All waiters of one CondVar use the same Mutex.
 //
-// Timeouts follow the wall clock in the absl::Mutex variant: a backward jump of the date lengthens
-// a wait. Code that measures a lease re-reads Clock::SteadyNow() after each wake-up.
+// A timeout is of steady time, whatever becomes of the date meanwhile. A deadline is a date until
+// the wait begins: what is left of it then is the timeout. Code that measures a lease re-reads
+// Clock::SteadyNow() after each wake-up.
+//
+// Not absl::CondVar, which waits for a date: one that was set back kept a wait asleep until it came
+// again.
 class CondVar {
  public:
   CondVar() = default;
@@ -117,11 +121,7 @@ class CondVar {
   void SignalAll();
 
  private:
-#ifdef MILLRACE_INTERNAL_STD_MUTEX
-  std::condition_variable cv_;
-#else
-  absl::CondVar cv_;
-#endif
+  std::condition_variable_any cv_;
 };
 
 // A flag that is raised once; what happened before Notify() is visible after a wait that saw it.
