@@ -3,10 +3,13 @@
 //   bazelw run //testing/chaos -- --minutes=30
 //   bazelw run //testing/chaos -- --seed=17 --rounds=1 --trace
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <iostream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +18,16 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "testing/chaos/growth.h"
+#include "testing/chaos/machine.h"
 #include "testing/chaos/plan.h"
 #include "testing/chaos/round.h"
 
 namespace millrace::chaos {
 namespace {
+
+// Before so many rounds the driver is not judged by what it uses.
+constexpr size_t kDriverRounds = 20;
 
 struct Flags {
   uint64_t seed = RandomU64() >> 16;
@@ -46,6 +54,7 @@ int Run(const Flags& flags) {
   int64_t rounds = 0;
   int64_t failed = 0;
   int64_t violated = 0;
+  Growth growth;
   const auto elapsed = [begin] { return RealClock()->SteadyNow() - begin; };
   for (; rounds < flags.rounds && elapsed() < absl::Minutes(flags.minutes); ++rounds) {
     const uint64_t seed = flags.seed + static_cast<uint64_t>(rounds);
@@ -59,6 +68,7 @@ int Run(const Flags& flags) {
     for (const InjectedFault& done : outcome.faults) {
       if (done.hit) ++kinds[std::string(KindName(done.fault.kind))];
     }
+    if (const std::optional<Usage> usage = UsageOf(::getpid())) growth.Add("driver", *usage);
     sum.rows += outcome.rows;
     sum.rows_refed += outcome.rows_refed;
     sum.results += outcome.results;
@@ -77,7 +87,10 @@ int Run(const Flags& flags) {
       rounds, absl::ToDoubleSeconds(elapsed()), sum.restarts, sum.rows, sum.rows_refed, sum.results,
       failed, violated);
   for (const auto& [kind, times] : kinds) std::cout << absl::StrFormat("%6d %s\n", times, kind);
-  return violated == 0 ? 0 : 1;
+  const std::vector<std::string> grown = growth.Find(kDriverRounds);
+  for (const std::string& line : grown) std::cout << line << "\n";
+  std::cout << "the driver after the last round: " << growth.LastText("driver") << "\n";
+  return violated == 0 && grown.empty() ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
@@ -98,4 +111,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace millrace::chaos
 
-int main(int argc, char** argv) { return millrace::chaos::Main(argc, argv); }
+int main(int argc, char** argv) {
+  millrace::chaos::PrepareMachine(argv);
+  return millrace::chaos::Main(argc, argv);
+}

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,10 +40,12 @@ void StopFor(const std::vector<pid_t>& pids, absl::Duration duration) {
 }  // namespace
 
 Injector::Injector(const Plan& plan, const LeakCheck& leaks, ProxiedLauncher& launcher,
-                   std::function<pid_t(int)> kill_listener)
+                   SmallDisk& disk, ClockFile& clock, std::function<pid_t(int)> kill_listener)
     : plan_(plan),
       leaks_(leaks),
       launcher_(launcher),
+      disk_(disk),
+      clock_(clock),
       kill_listener_(std::move(kill_listener)),
       begin_(RealClock()->SteadyNow()),
       thread_("chaos-injector", [this] { Run(); }) {}
@@ -130,6 +134,33 @@ void Injector::Do(const Fault& fault) {
     case Kind::kHoldConnection:
       done.hit = launcher_.HoldAll(executor, fault.duration);
       break;
+    case Kind::kFillDisk:
+      done.hit = disk_.Fill();
+      UndoLater(fault, [this] { disk_.Free(); });
+      break;
+    case Kind::kFewDescriptors:
+      pid = NodePid(executor);
+      done.hit = FewDescriptors(pid, fault);
+      break;
+    case Kind::kFewDescriptorsOfAgent:
+      pid = AgentPid(executor);
+      done.hit = FewDescriptors(pid, fault);
+      break;
+    case Kind::kFewDescriptorsOfDriver:
+      done.hit = FewDescriptors(::getpid(), fault);
+      break;
+    case Kind::kLittleMemory:
+      pid = AgentPid(executor);
+      done.hit = LittleMemory(pid, NodePid(executor), fault);
+      break;
+    case Kind::kJumpDate:
+      done.hit = clock_.Jump(fault.jump);
+      UndoLater(fault, [this] { clock_.Jump(absl::ZeroDuration()); });
+      break;
+    case Kind::kJumpDateOfDriver:
+      done.hit = JumpOwnClock(fault.jump);
+      UndoLater(fault, [] { JumpOwnClock(absl::ZeroDuration()); });
+      break;
   }
   if (pid != 0) done.what = absl::StrCat("process ", pid);
   MutexLock lock(&mu_);
@@ -146,11 +177,31 @@ void Injector::StopDriverAnd(std::vector<pid_t> pids, absl::Duration duration) {
 bool Injector::Signal(pid_t pid, int signal, const Fault& fault) {
   if (!IsOurs(pid) || ::kill(pid, signal) != 0) return false;
   if (signal == SIGSTOP) {
-    undo_.emplace(Elapsed() + fault.duration, [this, pid] {
+    UndoLater(fault, [this, pid] {
       if (IsOurs(pid)) ::kill(pid, SIGCONT);
     });
   }
   return true;
+}
+
+bool Injector::FewDescriptors(pid_t pid, const Fault& fault) {
+  if (pid != ::getpid() && !IsOurs(pid)) return false;
+  const std::optional<uint64_t> before = LimitDescriptors(pid);
+  if (!before.has_value()) return false;
+  UndoLater(fault, [pid, before] { RestoreDescriptors(pid, *before); });
+  return true;
+}
+
+bool Injector::LittleMemory(pid_t agent, pid_t node, const Fault& fault) {
+  auto group = std::make_shared<MemoryGroup>();
+  if (!IsOurs(agent) || !group->Add(agent)) return false;
+  UndoLater(fault, [group] { group->Release(); });
+  if (IsOurs(node)) ::kill(node, SIGKILL);
+  return true;
+}
+
+void Injector::UndoLater(const Fault& fault, Undo undo) {
+  undo_.emplace(Elapsed() + fault.duration, std::move(undo));
 }
 
 bool Injector::IsOurs(pid_t pid) const {

@@ -20,6 +20,7 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "millrace/cluster_status.h"
+#include "testing/chaos/machine.h"
 #include "testing/chaos/plan.h"
 #include "testing/chaos/proxied_launcher.h"
 #include "testing/leak_check.h"
@@ -40,8 +41,8 @@ class Injector {
  public:
   // `kill_listener` kills the agent that listens for an executor and starts another; returns its
   // pid, 0 if there is none.
-  Injector(const Plan& plan, const LeakCheck& leaks, ProxiedLauncher& launcher,
-           std::function<pid_t(int executor)> kill_listener);
+  Injector(const Plan& plan, const LeakCheck& leaks, ProxiedLauncher& launcher, SmallDisk& disk,
+           ClockFile& clock, std::function<pid_t(int executor)> kill_listener);
   // As Finish().
   ~Injector();
   Injector(const Injector&) = delete;
@@ -64,6 +65,9 @@ class Injector {
   void WaitUntil(absl::Duration time);
   void Do(const Fault& fault);
   void StopDriverAnd(std::vector<pid_t> pids, absl::Duration duration);
+  bool FewDescriptors(pid_t pid, const Fault& fault);
+  bool LittleMemory(pid_t agent, pid_t node, const Fault& fault);
+  void UndoLater(const Fault& fault, Undo undo);
   bool Signal(pid_t pid, int signal, const Fault& fault);
   [[nodiscard]] bool IsOurs(pid_t pid) const;
   pid_t NodePid(int executor) const;
@@ -72,6 +76,8 @@ class Injector {
   const Plan& plan_;
   const LeakCheck& leaks_;
   ProxiedLauncher& launcher_;
+  SmallDisk& disk_;
+  ClockFile& clock_;
   const std::function<pid_t(int)> kill_listener_;
   const absl::Duration begin_;  // steady
   Notification stop_;

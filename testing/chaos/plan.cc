@@ -20,17 +20,31 @@ std::string Seconds(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
 
+// How often each kind comes, of a hundred.
+struct Share {
+  Kind kind;
+  int share;
+};
+constexpr Share kShares[] = {
+    {Kind::kKillNode, 20},        {Kind::kKillAgent, 12},
+    {Kind::kStopNode, 8},         {Kind::kStopAgent, 8},
+    {Kind::kStopDriver, 8},       {Kind::kSuspend, 2},
+    {Kind::kCutConnection, 10},   {Kind::kHoldConnection, 6},
+    {Kind::kFillDisk, 4},         {Kind::kFewDescriptors, 4},
+    {Kind::kLittleMemory, 3},     {Kind::kFewDescriptorsOfAgent, 3},
+    {Kind::kJumpDate, 3},         {Kind::kFewDescriptorsOfDriver, 2},
+    {Kind::kKillListener, 4},  // of the driver's own agents there is none
+    {Kind::kJumpDateOfDriver, 3},
+};
+
 Kind ChooseKind(Random& random, Place place) {
-  const int64_t number = random.Number(0, 99);
-  if (number < 30) return Kind::kKillNode;
-  if (number < 45) return Kind::kKillAgent;
-  if (number < 55) return Kind::kStopNode;
-  if (number < 65) return Kind::kStopAgent;
-  if (number < 75) return Kind::kStopDriver;
-  if (number < 77) return Kind::kSuspend;
-  if (number < 87) return Kind::kCutConnection;
-  if (number < 94 || place == Place::kLocal) return Kind::kHoldConnection;
-  return Kind::kKillListener;
+  int64_t number = random.Number(0, 99);
+  for (const Share& share : kShares) {
+    number -= share.share;
+    const bool is = place == Place::kListening || share.kind != Kind::kKillListener;
+    if (number < 0) return is ? share.kind : Kind::kKillAgent;
+  }
+  return Kind::kKillNode;
 }
 
 absl::Duration ChooseDuration(Random& random, Kind kind) {
@@ -46,6 +60,14 @@ absl::Duration ChooseDuration(Random& random, Kind kind) {
       return random.Between(absl::Milliseconds(10), absl::Seconds(8));
     case Kind::kSuspend:
       return absl::Seconds(20);
+    case Kind::kFillDisk:
+    case Kind::kFewDescriptors:
+    case Kind::kFewDescriptorsOfAgent:
+    case Kind::kFewDescriptorsOfDriver:
+    case Kind::kLittleMemory:
+    case Kind::kJumpDate:
+    case Kind::kJumpDateOfDriver:
+      return random.Between(absl::Milliseconds(100), absl::Seconds(4));
     default:
       return absl::ZeroDuration();
   }
@@ -78,6 +100,8 @@ Plan MakePlan(uint64_t seed, Place place, absl::Duration length) {
     fault.at = at;
     fault.executor = static_cast<int>(of_faults.Number(0, plan.executors - 1));
     fault.duration = ChooseDuration(of_faults, fault.kind);
+    const absl::Duration jump = of_faults.Between(absl::Seconds(1), absl::Hours(48));
+    fault.jump = of_faults.OneIn(2) ? jump : -jump;
     plan.faults.push_back(fault);
     if (fault.kind == Kind::kStopDriver || fault.kind == Kind::kSuspend) {
       driver_runs = at + absl::Seconds(3);
@@ -108,6 +132,20 @@ absl::string_view KindName(Kind kind) {
       return "cut connection";
     case Kind::kHoldConnection:
       return "hold connection";
+    case Kind::kFillDisk:
+      return "fill disk";
+    case Kind::kFewDescriptors:
+      return "no descriptors for node";
+    case Kind::kFewDescriptorsOfAgent:
+      return "no descriptors for agent";
+    case Kind::kFewDescriptorsOfDriver:
+      return "no descriptors for driver";
+    case Kind::kLittleMemory:
+      return "little memory";
+    case Kind::kJumpDate:
+      return "jump date of nodes";
+    case Kind::kJumpDateOfDriver:
+      return "jump date of driver";
   }
   return "";
 }
@@ -141,6 +179,20 @@ std::string FaultText(const Plan& plan, const Fault& fault) {
         return absl::StrCat("the agent of ", name, " loses its connection");
       case Kind::kHoldConnection:
         return absl::StrCat("nothing passes between the agent of ", name, " and the coordinator");
+      case Kind::kFillDisk:
+        return "the disk of log_dir is full";
+      case Kind::kFewDescriptors:
+        return absl::StrCat("no more descriptors for the node of ", name);
+      case Kind::kFewDescriptorsOfAgent:
+        return absl::StrCat("no more descriptors for the agent of ", name);
+      case Kind::kFewDescriptorsOfDriver:
+        return "no more descriptors for the driver";
+      case Kind::kLittleMemory:
+        return absl::StrCat("little memory for the agent of ", name, ", SIGKILL to its node");
+      case Kind::kJumpDate:
+        return absl::StrCat("the date of the nodes jumps by ", Seconds(fault.jump));
+      case Kind::kJumpDateOfDriver:
+        return absl::StrCat("the date of the driver jumps by ", Seconds(fault.jump));
     }
     return "";
   };
@@ -163,6 +215,10 @@ bool MayEnd(const Fault& fault, int executor) {
   switch (fault.kind) {
     case Kind::kStopDriver:  // less than agents wait for it
     case Kind::kCutConnection:
+    case Kind::kFillDisk:
+    case Kind::kFewDescriptorsOfDriver:
+    case Kind::kJumpDate:
+    case Kind::kJumpDateOfDriver:
       return false;
     case Kind::kSuspend:
       return true;
@@ -176,7 +232,7 @@ std::vector<absl::string_view> CauseTexts(const Fault& fault) {
     case Kind::kKillNode:
       return {"was killed by SIGKILL"};
     case Kind::kStopNode:
-      return {"was stopped by a signal (SIGSTOP)"};
+      return {"was stopped by a signal (SIGSTOP)", "was stopped by signal 19 (SIGSTOP)"};
     case Kind::kKillAgent:
       return {"was lost: its agent was killed by SIGKILL", "was lost: no heartbeat"};
     case Kind::kKillListener:
@@ -186,9 +242,13 @@ std::vector<absl::string_view> CauseTexts(const Fault& fault) {
       return {"was lost: no heartbeat", "could not attach again within its lease"};
     case Kind::kSuspend:
       return {"was lost: no heartbeat", "could not attach again within its lease",
-              "was stopped by a signal (SIGSTOP)"};
-    case Kind::kStopDriver:
-    case Kind::kCutConnection:
+              "was stopped by a signal (SIGSTOP)", "was stopped by signal 19 (SIGSTOP)"};
+    case Kind::kFewDescriptors:
+    case Kind::kFewDescriptorsOfAgent:
+      return {"Too many open files"};
+    case Kind::kLittleMemory:
+      return {"was killed by SIGKILL"};
+    default:
       break;
   }
   return {};

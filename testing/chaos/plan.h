@@ -33,11 +33,19 @@ struct Fault {
     kSuspend,         // every process of the cluster, the driver included
     kCutConnection,   // of agent and coordinator: both ends see a reset
     kHoldConnection,  // nothing passes for `duration`
+    kFillDisk,        // of log_dir
+    kFewDescriptors,  // the node may open no more
+    kFewDescriptorsOfAgent,
+    kFewDescriptorsOfDriver,
+    kLittleMemory,  // for the agent and the next attempts of its node, whose node is killed
+    kJumpDate,      // of all nodes, by `jump`, and back after `duration`
+    kJumpDateOfDriver,
   };
   Kind kind = Kind::kKillNode;
   absl::Duration at;  // from the begin of the round, time in which the driver is stopped left out
   int executor = 0;
   absl::Duration duration;
+  absl::Duration jump;
 };
 
 struct Plan {

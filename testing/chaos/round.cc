@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
+#include "core/base/thread.h"
 #include "core/launch/agent_secret.h"
 #include "millrace/adopting_launcher.h"
 #include "millrace/cluster.h"
@@ -25,8 +27,11 @@
 #include "millrace/node_program.h"
 #include "millrace/status_macros.h"
 #include "resolver/scripted_resolver.h"
+#include "testing/chaos/growth.h"
+#include "testing/chaos/machine.h"
 #include "testing/chaos/proxied_launcher.h"
 #include "testing/child_process.h"
+#include "testing/eventually.h"
 #include "testing/faults/rows.h"
 #include "testing/leak_check.h"
 #include "testing/listening_agent.h"
@@ -38,6 +43,9 @@ namespace {
 constexpr absl::Duration kPatience = absl::Minutes(3);
 // What was killed may take so long to be gone.
 constexpr absl::Duration kGoneWithin = absl::Seconds(30);
+// What a process uses is looked at so often, and is judged once it has lived for five minutes.
+constexpr absl::Duration kSampleInterval = absl::Seconds(5);
+constexpr size_t kSamples = 60;
 
 std::string FirstLine(absl::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -122,13 +130,22 @@ class Listeners {
 class Round {
  public:
   explicit Round(const Plan& plan)
-      : plan_(plan), listeners_(plan, JoinPath(leaks_.folder(), "secret.json")) {
-    for (const std::string path : {"record", "logs", "secret.json"}) leaks_.AllowPath(path);
+      : plan_(plan),
+        disk_(JoinPath(leaks_.folder(), "logs")),
+        clock_(JoinPath(leaks_.folder(), "clock")),
+        listeners_(plan, JoinPath(leaks_.folder(), "secret.json")) {
+    for (const std::string path : {"record", "logs", "clock", "secret.json"}) {
+      leaks_.AllowPath(path);
+    }
     ::mkdir(record().c_str(), 0755);
   }
 
   Outcome Run() {
+    Thread sampler("chaos-growth", [this] { Sample(); });
     const absl::Status status = RunCluster();
+    over_.Notify();
+    sampler.Join();
+    for (const std::string& line : growth_.Find(kSamples)) Violation(line);
     if (!status.ok()) CheckCause(status);
     CheckLedger();
     listeners_.End();
@@ -180,6 +197,16 @@ class Round {
     return options;
   }
 
+  void Sample() {
+    do {
+      for (const ProcessInfo& process : leaks_.Processes()) {
+        const std::optional<Usage> usage = UsageOf(process.pid);
+        if (!usage.has_value()) continue;
+        growth_.Add(absl::StrCat("process ", process.pid, " (", process.command, ")"), *usage);
+      }
+    } while (!over_.WaitForNotificationWithTimeout(kSampleInterval));
+  }
+
   // The status of the first call that failed.
   absl::Status RunCluster() {
     LocalLauncher local;
@@ -194,10 +221,11 @@ class Round {
                                   .poll_interval = absl::Milliseconds(50)});
     }
     ProxiedLauncher launcher(adopting != nullptr ? static_cast<Launcher&>(*adopting) : local);
-    injector_ = std::make_unique<Injector>(plan_, leaks_, launcher,
+    injector_ = std::make_unique<Injector>(plan_, leaks_, launcher, disk_, clock_,
                                            [this](int executor) { return KillListener(executor); });
     NodeProgram program = NodeProgram::File(RunfilePath("testing/faults/fault_node"));
     program.Args({"--pause_ms=5", absl::StrCat("--record=", record())});
+    program.Env(clock_.Environment());
     const absl::Status status = Work(launcher, program);
     injector_->Finish();
     MutexLock lock(&mu_);
@@ -215,6 +243,10 @@ class Round {
     Event("the cluster runs");
     absl::Status status = Feed(*cluster);
     if (!status.ok()) injector_->Finish();
+    // A shutdown that a node has not come back for tells its failure.
+    if (status.ok() && plan_.heals && !Eventually([&] { return AllRun(*cluster); }, kPatience)) {
+      Violation("not all nodes run again after the last fault");
+    }
     const absl::Status end = cluster->Shutdown({.timeout = kPatience});
     Event(end.ok() ? "the cluster has ended" : "the cluster has ended with its error");
     if (!status.ok() && Cause(end.message()) != Cause(status.message()) && !plan_.heals) {
@@ -223,6 +255,13 @@ class Round {
     }
     status.Update(end);
     return status;
+  }
+
+  static bool AllRun(const Cluster& cluster) {
+    const std::vector<SlotStatus> slots = cluster.Status().slots;
+    return std::all_of(slots.begin(), slots.end(), [](const SlotStatus& slot) {
+      return slot.state == SlotState::kRunning && slot.attached && !slot.restart_at.has_value();
+    });
   }
 
   // Trains, and infers, until the last fault is undone, and then once more.
@@ -300,9 +339,12 @@ class Round {
     });
   }
 
-  // A program whose ps went says so.
+  // A program whose ps went says so, or waits for it in vain.
   [[nodiscard]] bool IsConsequence(const NodeFailure& failure) const {
-    if (failure.status.code() != absl::StatusCode::kUnavailable) return false;
+    const absl::StatusCode code = failure.status.code();
+    if (code != absl::StatusCode::kUnavailable && code != absl::StatusCode::kDeadlineExceeded) {
+      return false;
+    }
     const std::vector<InjectedFault> faults = injector_->faults();
     return std::any_of(faults.begin(), faults.end(), [this](const InjectedFault& done) {
       for (int ps = 0; ps < plan_.num_ps; ++ps) {
@@ -372,9 +414,13 @@ class Round {
 
   const Plan& plan_;
   LeakCheck leaks_;  // before what starts threads
+  SmallDisk disk_;
+  ClockFile clock_;
   Listeners listeners_;
   std::unique_ptr<Injector> injector_;
   std::vector<Call> calls_;
+  Notification over_;
+  Growth growth_;  // of the thread that samples, then of Run()
   Mutex mu_;
   Outcome outcome_ ABSL_GUARDED_BY(mu_);
 };
