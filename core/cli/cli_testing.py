@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -39,6 +40,47 @@ def line_with(stream, text):
             return line
         passed.append(line)
     raise AssertionError(f"no line has {text!r}: {passed}")
+
+
+class ScrollingScreen:
+    """What stands on a terminal, with all that scrolled away; it knows what `run` writes, and nothing else."""
+
+    _PIECE = re.compile(r"\x1b\[(\??\d*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+
+    def __init__(self, text):
+        self.lines, self.row, self.column = [""], 0, 0
+        at = 0
+        while at < len(text):
+            piece = self._PIECE.match(text, at)
+            if piece is None:  # the rest of it has not come yet
+                assert len(text) - at < 8, f"not known to this terminal: {text[at:at + 20]!r}"
+                return
+            at = piece.end()
+            self._play(*piece.groups())
+
+    def _play(self, number, final, move, plain):
+        line = self.lines[self.row]
+        if plain is not None:
+            self.lines[self.row] = line[:self.column].ljust(self.column) + plain + line[self.column + len(plain):]
+            self.column += len(plain)
+        elif move == "\r":
+            self.column = 0
+        elif move == "\n":
+            self.row += 1
+            if self.row == len(self.lines):
+                self.lines.append("")
+        elif final == "A":
+            self.row -= int(number)
+            assert self.row >= 0
+        elif final in "JK":
+            self.lines[self.row] = line[:self.column]
+            if final == "J":
+                del self.lines[self.row + 1:]
+        else:
+            assert final in "mhl", f"not known to this terminal: {number}{final}"
+
+    def text(self):
+        return "\n".join(line.rstrip() for line in self.lines)
 
 
 class CliTestCase(unittest.TestCase):

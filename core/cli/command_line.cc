@@ -145,6 +145,7 @@ class Parser {
   DoctorOptions::On doctor_agents_;
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
+  std::string color_ = "auto";
   bool keep_port_ = false;
   CLI::App* metrics_ = nullptr;
   MetricsServerOptions served_;
@@ -217,6 +218,7 @@ CLI::App* Parser::AddProgram(const std::string& name) {
 
   app->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
   app->add_flag("--timestamp-output", run.timestamp_output);
+  app->add_option("--color", color_)->check(CLI::IsMember({"auto", "always", "never"}));
   app->add_flag("-q,--quiet", run.quiet);
   return app;
 }
@@ -586,6 +588,9 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
   run.output = kModes->at(output_);
+  run.color = color_ == "always"  ? ColorMode::kAlways
+              : color_ == "never" ? ColorMode::kNever
+                                  : ColorMode::kAuto;
   if (run.timestamp_output && run.output != OutputMode::kPrefixed) {
     return absl::InvalidArgumentError(
         "--timestamp-output is for lines with a prefix: without --output raw or none");

@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/cli/output/node_line.h"
+#include "core/cli/output/screen.h"
 
 namespace millrace::cli {
 namespace {
@@ -27,6 +28,12 @@ constexpr absl::Duration kMaxPoll = absl::Hours(1);
 
 absl::Duration Now() { return RealClock()->SteadyNow(); }
 
+size_t Longest(const std::vector<std::string>& names) {
+  size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  return longest;
+}
+
 bool IsFile(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
@@ -36,10 +43,11 @@ bool IsFile(int fd) {
 
 OutputRelay::OutputRelay(Options options)
     : options_(std::move(options)),
-      out_style_(Styler::ForFd(options_.out_fd)),
-      err_style_(Styler::ForFd(options_.err_fd)),
+      out_style_(Styler::ForFd(options_.out_fd, options_.color)),
+      err_style_(Styler::ForFd(options_.err_fd, options_.color)),
       out_terminal_(IsTerminal(options_.out_fd)),
       err_terminal_(IsTerminal(options_.err_fd)),
+      name_width_(Longest(options_.nodes)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   MILLRACE_CHECK(wake_.valid()) << "no descriptor left";
   thread_ = Thread("cli-output", [this] { Run(); });
@@ -53,13 +61,19 @@ OutputRelay::~OutputRelay() {
 void OutputRelay::Write(absl::string_view node, LogSource source, std::string bytes,
                         std::function<void()> taken) {
   MutexLock lock(&mu_);
-  items_.push_back({std::string(node), source, std::move(bytes), std::move(taken)});
+  items_.push_back({std::string(node), source, std::move(bytes), std::move(taken), false});
   changed_.SignalAll();
 }
 
 void OutputRelay::Say(absl::string_view node, absl::string_view line) {
   MutexLock lock(&mu_);
-  items_.push_back({std::string(node), LogSource::kAgent, std::string(line), nullptr});
+  items_.push_back({std::string(node), LogSource::kAgent, std::string(line), nullptr, false});
+  changed_.SignalAll();
+}
+
+void OutputRelay::ShowProgress(absl::string_view line) {
+  MutexLock lock(&mu_);
+  items_.push_back({.bytes = std::string(line), .progress = true});
   changed_.SignalAll();
 }
 
@@ -99,22 +113,30 @@ OutputRelay::Losses OutputRelay::Finish() {
 void OutputRelay::Run() {
   while (true) {
     Item item;
+    bool last = false;
     {
       MutexLock lock(&mu_);
       while (items_.empty() && !finishing_) changed_.WaitWithTimeout(&mu_, absl::Seconds(60));
       if (items_.empty()) break;
       item = std::move(items_.front());
       items_.pop_front();
+      last = items_.empty();
     }
     Relay(item);
     if (item.taken) item.taken();
+    if (last) DrawRows();
   }
   // The last lines of nodes whose end was not reported.
   while (!partials_.empty()) RelayPartial(partials_.begin()->first);
+  DrawRows();
 }
 
 void OutputRelay::Relay(const Item& item) {
   if (options_.mode == OutputMode::kNone) return;
+  if (item.progress) {
+    UpdateRow({"", LogSource::kStderr}, item.bytes);
+    return;
+  }
   const bool end = item.taken != nullptr && item.bytes.empty();
   if (!end) {
     Put(item.node, item.source, Format(item));
@@ -128,8 +150,9 @@ void OutputRelay::Relay(const Item& item) {
 void OutputRelay::RelayPartial(const PartialKey& key) {
   const auto found = partials_.find(key);
   if (found == partials_.end()) return;
-  const std::string& node = key.first;
+  const std::string node = key.first;
   const LogSource source = key.second;
+  UpdateRow(key, "");
   std::string text = std::move(found->second.raw);
   const std::string prefix = Prefix(node, source);
   found->second.lines.Finish(
@@ -138,9 +161,16 @@ void OutputRelay::RelayPartial(const PartialKey& key) {
   partials_.erase(found);
 }
 
-void OutputRelay::Put(const std::string& node, LogSource source, absl::string_view text) {
+void OutputRelay::Put(const std::string& node, LogSource source, absl::string_view lines) {
+  if (lines.empty()) return;
   const bool out = source == LogSource::kStdout;
   int* const error = out ? &out_error_ : &err_error_;
+  std::string over_rows;
+  absl::string_view text = lines;
+  if (IsLive(source)) {
+    text = over_rows = absl::StrCat(kEraseLiveRows, lines);
+    rows_due_ = true;
+  }
   if (*error == 0) {
     *error = WriteOut(out ? options_.out_fd : options_.err_fd, &text);
     if (*error == 0) return;
@@ -150,8 +180,46 @@ void OutputRelay::Put(const std::string& node, LogSource source, absl::string_vi
   MutexLock lock(&mu_);
   if (losses_.error == 0) losses_.error = *error;
   Loss& loss = losses_.by_node[node];
-  loss.bytes += text.size();
+  loss.bytes += std::min(text.size(), lines.size());
   loss.lines += static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+bool OutputRelay::IsLive(LogSource source) const {
+  return options_.mode == OutputMode::kPrefixed &&
+         CanErase(source == LogSource::kStdout ? options_.out_fd : options_.err_fd);
+}
+
+void OutputRelay::UpdateRow(const PartialKey& key, absl::string_view text) {
+  const auto& [node, source] = key;
+  if (!IsLive(source)) return;
+  const std::string row = absl::StrCat(node, source == LogSource::kStdout ? "" : " stderr");
+  rows_due_ = true;
+  if (text.empty()) {
+    rows_.Remove(row);
+  } else {
+    rows_.Set(row,
+              {node.empty() ? "" : PrefixText(node, source), StyleOf(node), std::string(text)});
+  }
+}
+
+void OutputRelay::DrawRows() {
+  if (!std::exchange(rows_due_, false)) return;
+  const bool err = IsLive(LogSource::kStderr);
+  const int fd = err ? options_.err_fd : options_.out_fd;
+  int* const error = err ? &err_error_ : &out_error_;
+  const ScreenSize size = {.columns = static_cast<size_t>(TerminalWidth(fd, 80)),
+                           .rows = TerminalHeight(fd, 24)};
+  std::string drawn = rows_.Draw(size, err ? err_style_ : out_style_);
+  const bool erase = std::exchange(rows_drawn_, !drawn.empty());
+  if (drawn.empty() && erase) drawn = std::string(kEraseLiveRows);
+  absl::string_view text = drawn;
+  if (*error == 0) *error = WriteOut(fd, &text);
+}
+
+Style OutputRelay::StyleOf(absl::string_view node) const {
+  const auto found = std::find(options_.nodes.begin(), options_.nodes.end(), node);
+  return found == options_.nodes.end() ? StyleOfRole(node)
+                                       : StyleOfNode(found - options_.nodes.begin());
 }
 
 std::string OutputRelay::Prefix(absl::string_view node, LogSource source) const {
@@ -160,12 +228,17 @@ std::string OutputRelay::Prefix(absl::string_view node, LogSource source) const 
     return err_style_(Style::kDim, absl::StrCat("millrace: ", node, ": "));
   }
   const Styler& style = source == LogSource::kStdout ? out_style_ : err_style_;
+  return style(StyleOf(node), PrefixText(node, source));
+}
+
+std::string OutputRelay::PrefixText(absl::string_view node, LogSource source) const {
+  const Styler& style = source == LogSource::kStdout ? out_style_ : err_style_;
   std::string name(node);
-  if (style.enabled()) name.resize(std::max(name.size(), options_.name_width), ' ');
+  if (style.enabled()) name.resize(std::max(name.size(), name_width_), ' ');
   const std::string time = options_.timestamps ? absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ ",
                                                                   absl::Now(), absl::UTCTimeZone())
                                                : "";
-  return style(StyleOfRole(node), absl::StrCat(time, name, "| "));
+  return absl::StrCat(time, name, "| ");
 }
 
 std::string OutputRelay::FormatLine(absl::string_view prefix, LogSource source,
@@ -175,13 +248,16 @@ std::string OutputRelay::FormatLine(absl::string_view prefix, LogSource source,
 }
 
 OutputRelay::Partial& OutputRelay::PartialOf(const PartialKey& key) {
-  return partials_.try_emplace(key, Partial{LineCutter(kMaxLineBytes), ""}).first->second;
+  const auto on_return =
+      IsLive(key.second) ? LineCutter::Return::kOverwrites : LineCutter::Return::kEndsLine;
+  return partials_.try_emplace(key, Partial{LineCutter(kMaxLineBytes, on_return), ""})
+      .first->second;
 }
 
 std::string OutputRelay::Format(const Item& item) {
   const std::string prefix = Prefix(item.node, item.source);
   if (item.source == LogSource::kAgent) return FormatLine(prefix, item.source, item.bytes);
-  if (options_.mode == OutputMode::kRaw && options_.num_nodes == 1) return item.bytes;
+  if (options_.mode == OutputMode::kRaw && options_.nodes.size() == 1) return item.bytes;
   Partial& partial = PartialOf({item.node, item.source});
   std::string text;
   if (options_.mode == OutputMode::kRaw) {
@@ -196,6 +272,7 @@ std::string OutputRelay::Format(const Item& item) {
   partial.lines.Append(item.bytes, [&](const std::string& line) {
     absl::StrAppend(&text, FormatLine(prefix, item.source, line));
   });
+  UpdateRow({item.node, item.source}, partial.lines.Unfinished());
   return text;
 }
 

@@ -4,7 +4,7 @@
 //
 // Defines: OutputMode, OutputRelay.
 //
-//   OutputRelay relay({.mode = OutputMode::kPrefixed, .num_nodes = 4});
+//   OutputRelay relay({.mode = OutputMode::kPrefixed, .nodes = {"chief:0", "worker:0"}});
 //   options.on_bytes = [&](auto node, auto source, std::string bytes, const auto& taken) {
 //     relay.Write(node, source, std::move(bytes), taken);
 //   };
@@ -20,6 +20,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
@@ -28,13 +29,14 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
+#include "core/cli/output/live_rows.h"
 #include "core/cli/output/terminal.h"
 #include "core/coordinator/state/coordinator_options.h"
 
 namespace millrace::cli {
 
 enum class OutputMode {
-  kPrefixed,  // "worker:1| line"
+  kPrefixed,  // "worker:1| line"; on a terminal, below them, the lines that are not complete yet
   kRaw,       // what the nodes wrote, byte for byte; lines of several nodes do not mix
   kNone,
 };
@@ -46,8 +48,8 @@ class OutputRelay {
  public:
   struct Options {
     OutputMode mode = OutputMode::kPrefixed;
-    size_t name_width = 0;  // of the longest node name: prefixes on a terminal are that wide
-    int num_nodes = 1;
+    std::vector<std::string> nodes;  // their order decides which colours they have
+    ColorMode color = ColorMode::kAuto;
     bool timestamps = false;  // before the names, in kPrefixed: when the line came, UTC
     int out_fd = 1;
     int err_fd = 2;
@@ -75,6 +77,11 @@ class OutputRelay {
              std::function<void()> taken);
   // A line of an agent about its node, on stderr.
   void Say(absl::string_view node, absl::string_view line);
+  // Where ShowsProgress(): puts the cluster's progress below the nodes' lines; empty: takes it
+  // away.
+  void ShowProgress(absl::string_view line);
+  // Whether lines that are not complete are shown on stderr.
+  [[nodiscard]] bool ShowsProgress() const { return IsLive(LogSource::kStderr); }
 
   // From now on a reader of stdout or stderr who reads nothing for `stuck` is given up, and any
   // reader after `total`, as by Abandon(). A later call may only shorten.
@@ -91,6 +98,7 @@ class OutputRelay {
     LogSource source = LogSource::kStdout;
     std::string bytes;
     std::function<void()> taken;  // null: a line of an agent
+    bool progress = false;        // or the cluster's progress
   };
   // A line that is not complete yet.
   struct Partial {
@@ -102,10 +110,17 @@ class OutputRelay {
   void Run();
   void Relay(const Item& item);
   void RelayPartial(const PartialKey& key);
-  void Put(const std::string& node, LogSource source, absl::string_view text);
+  void Put(const std::string& node, LogSource source, absl::string_view lines);
   std::string Format(const Item& item);
   Partial& PartialOf(const PartialKey& key);
+  std::string PrefixText(absl::string_view node, LogSource source) const;
   std::string Prefix(absl::string_view node, LogSource source) const;
+  Style StyleOf(absl::string_view node) const;
+  // Whether lines that are not complete are shown there.
+  bool IsLive(LogSource source) const;
+  // Of a line that is not complete, or is so now.
+  void UpdateRow(const PartialKey& key, absl::string_view text);
+  void DrawRows();
   std::string FormatLine(absl::string_view prefix, LogSource source, absl::string_view line) const;
   // 0, or the system's error: nothing more can be written there. ECANCELED after Abandon(). `text`
   // keeps what was not written.
@@ -119,11 +134,15 @@ class OutputRelay {
   const Styler err_style_;
   const bool out_terminal_;
   const bool err_terminal_;
-  const UniqueFd wake_;  // eventfd: what Patience() says has changed
+  const size_t name_width_;  // of the longest name: prefixes with colours are that wide
+  const UniqueFd wake_;      // eventfd: what Patience() says has changed
 
   // The thread's.
   std::map<PartialKey, Partial> partials_;
-  int out_error_ = 0;  // why it takes no more
+  LiveRows rows_;            // below the lines, on stderr or else stdout
+  bool rows_due_ = false;    // what is on the terminal is not what they are
+  bool rows_drawn_ = false;  // some may be there
+  int out_error_ = 0;        // why it takes no more
   int err_error_ = 0;
 
   Mutex mu_;

@@ -10,7 +10,7 @@ import termios
 import time
 import unittest
 
-from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path, pending_signals
+from cli_testing import PYTHON, WAIT_S, CliTestCase, ScrollingScreen, millrace_path, pending_signals
 from eventually import wait_for
 
 
@@ -67,6 +67,98 @@ class RawTest(CliTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("end"), 3)  # of each node when it has ended
         self.assertEqual(done.stdout.replace("end", ""), f"{line}\n" * 600)
+
+
+# A program with a progress bar; `wait` is for a file in its folder.
+BAR = """
+import os, sys, time
+def bar(text): sys.stderr.write(text); sys.stderr.flush()
+def wait(name):
+    while not os.path.exists(name): time.sleep(0.02)
+rank = os.environ["RANK"]
+"""
+
+
+class ProgressBarTest(CliTestCase):
+    def on_terminal(self, program, steps, *options):
+        """Runs it; as soon as the screen has all of a step's texts, the step's file is made."""
+        steps = list(steps)
+
+        def on_output(output):
+            shown = ScrollingScreen(output).text()
+            if steps and all(text in shown for text in steps[0][1]):
+                self.write(steps.pop(0)[0], "")
+
+        code, output = self.run_on_terminal("run", "-n", "2", *options, "--", PYTHON, "-c", BAR + program,
+                                            on_output=on_output)
+        return code, ScrollingScreen(output).text()
+
+    def test_bars_stay_below_the_lines_until_they_are_complete(self):
+        code, shown = self.on_terminal("""
+bar(f"\\r 10% of {rank}")
+wait("go")
+print("a line")
+bar(f"\\r 20% of {rank}")
+wait("end")
+bar(f"\\r100% of {rank}\\n")
+""", [("go", ["worker:0|  10% of 0", "worker:1|  10% of 1"]),
+      ("end", ["worker:0| a line\n", "worker:1| a line\n", "worker:0|  20% of 0", "worker:1|  20% of 1"])])
+        self.assertEqual(code, 0, shown)
+        lines = [line for line in shown.splitlines() if line.startswith("worker")]
+        self.assertCountEqual(lines, ["worker:0| a line", "worker:1| a line", "worker:0| 100% of 0",
+                                      "worker:1| 100% of 1"])
+
+    def test_what_millrace_says_stands_above_them(self):
+        code, shown = self.on_terminal("""
+if rank == "0":
+    bar("10%\\r")
+    wait("end")
+else:
+    wait("fail")
+    if not os.path.exists("failed"):
+        open("failed", "w").close()
+        sys.exit("out of cheese")
+    wait("end")
+""", [("fail", ["worker:0| 10%"]), ("end", ["millrace: worker:1 ", "is started again", "\nworker:0| 10%"])],
+                                       "--max-restarts", "1", "--initial-backoff", "10ms")
+        self.assertEqual(code, 0, shown)
+        self.assertEqual(shown.count("worker:0| 10%"), 1, shown)
+        self.assertIn("worker:1| out of cheese\n", shown)
+
+    def test_elsewhere_each_state_is_a_line_at_once(self):
+        process = self.start_cli("run", "--", "sh", "-c",
+                                 "printf '10%%\\r'; while [ ! -e go ]; do sleep 0.02; done; printf '20%%\\r30%%\\n'")
+        self.assertEqual(process.stdout.readline(), "worker:0| 10%\n")
+        self.write("go", "")
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual((process.returncode, out, err), (0, "worker:0| 20%\nworker:0| 30%\n", ""))
+
+    def test_an_error_has_what_a_bar_said_last(self):
+        done = self.run_cli("run", "--", "sh", "-c", "printf '10%%\\r20%%\\rno cheese' >&2; exit 3")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("Last stderr line: 'no cheese'", done.stderr)
+        self.assertNotIn("20%", done.stderr.splitlines()[-1])
+
+
+class ColorTest(CliTestCase):
+    NODES = ["run", "-n", "3", "--num-ps", "1", "--output", "prefixed"]
+
+    def colours(self, *options, env=None):
+        done = self.run_cli(*self.NODES, *options, "--", "echo", "hello", env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return dict(re.findall("^\x1b\\[(\\d+)m(\\w+:\\d) *\\| \x1b\\[0mhello$", done.stdout, re.M))
+
+    def test_each_node_has_its_own_where_it_is_asked_for(self):
+        for env in ({}, {"NO_COLOR": "1"}):
+            self.assertEqual(len(self.colours("--color", "always", env=env)), 3)
+        self.assertEqual(self.colours(), {})
+        self.assertEqual(self.colours("--color", "never"), {})
+
+    def test_none_on_a_terminal_where_it_is_not(self):
+        code, shown = self.run_on_terminal(*self.NODES, "--color", "never", "--", "echo", "hello")
+        self.assertEqual(code, 0, shown)
+        self.assertNotRegex(shown, "\x1b\\[[0-9]+m")
+        self.assertIn("worker:1| hello", shown)
 
 
 class StdoutTest(CliTestCase):

@@ -22,6 +22,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
@@ -30,10 +31,12 @@
 #include "core/cli/make_resolver.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/output/exit_code.h"
+#include "core/cli/output/live_rows.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/slurm/slurm_job.h"
 #include "core/cli/slurm/srun_launcher.h"
+#include "core/cluster/progress.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
@@ -63,7 +66,10 @@ constexpr size_t kMaxLossesNamed = 8;
 // Lines of millrace itself, on stderr.
 class Console {
  public:
-  explicit Console(bool quiet) : quiet_(quiet), terminal_(IsTerminal(STDERR_FILENO)) {}
+  explicit Console(const RunOptions& options)
+      : quiet_(options.quiet),
+        terminal_(IsTerminal(STDERR_FILENO)),
+        style_(Styler::ForFd(STDERR_FILENO, options.color)) {}
 
   // What a person at a terminal likes to know.
   void Note(absl::string_view text) const {
@@ -77,15 +83,15 @@ class Console {
   }
 
  private:
-  // The cluster's progress may stand on the line.
+  // The cluster's progress, or nodes' progress bars, may stand there.
   void Line(absl::string_view text) const {
-    const bool erase = terminal_ && !quiet_ && EnvOr("TERM", "") != "dumb";
-    WriteWithin(STDERR_FILENO, absl::StrCat(erase ? "\r\x1b[K" : "", text, "\n"), kConsolePatience);
+    const absl::string_view erase = CanErase(STDERR_FILENO) ? kEraseLiveRows : "";
+    WriteWithin(STDERR_FILENO, absl::StrCat(erase, text, "\n"), kConsolePatience);
   }
 
   const bool quiet_;
   const bool terminal_;
-  const Styler style_ = Styler::ForFd(STDERR_FILENO);
+  const Styler style_;
 };
 
 // What ended the cluster before its time, for the exit code.
@@ -118,10 +124,10 @@ std::string InWordsOfTheCommand(absl::string_view text) {
       text.substr(end));
 }
 
-size_t LongestName(const std::vector<NodeRole>& roles) {
-  size_t longest = 0;
-  for (const NodeRole& role : roles) longest = std::max(longest, role.ToString().size());
-  return longest;
+std::vector<std::string> NamesOf(const std::vector<NodeRole>& roles) {
+  std::vector<std::string> names;
+  for (const NodeRole& role : roles) names.push_back(role.ToString());
+  return names;
 }
 
 // "1 ps, 1 chief, 2 workers".
@@ -188,12 +194,15 @@ class Runner {
         program_(std::move(program)),
         resolver_(resolver),
         launcher_(MakeLauncher(std::move(srun))),
-        console_(options.quiet),
+        console_(options),
         relay_({.mode = options.output,
-                .name_width = LongestName(roles_),
-                .num_nodes = static_cast<int>(roles_.size()),
+                .nodes = NamesOf(roles_),
+                .color = options.color,
                 .timestamps = options.timestamp_output,
-                .on_broken = [this](int error) { OnBrokenOutput(error); }}) {}
+                .on_broken = [this](int error) { OnBrokenOutput(error); }}),
+        progress_(
+            !options.quiet && relay_.ShowsProgress(), static_cast<int>(roles_.size()),
+            [this](absl::string_view line) { relay_.ShowProgress(line); }, RealClock()) {}
 
   int Run() {
     const absl::Time start = absl::Now();
@@ -204,6 +213,7 @@ class Runner {
          .on_resume = [this] { launcher_->Resume(); }},
         options_.timeout);
     const absl::Status status = RunCluster();
+    progress_.Clear();
     losses_ = relay_.Finish();
     return Conclude(status, absl::Now() - start);
   }
@@ -229,6 +239,7 @@ class Runner {
   Interruption interruption_;
   StopRequest stop_;
   OutputRelay relay_;
+  Progress progress_;           // among what the relay shows
   OutputRelay::Losses losses_;  // known at the end
   Mutex mu_;
   std::optional<NodeFailure> failure_ ABSL_GUARDED_BY(mu_);
@@ -275,9 +286,14 @@ ClusterOptions Runner::MakeOptions() {
   ClusterOptions options = options_.cluster;
   options.stop_request = &stop_;
   if (options_.quiet) options.progress = false;
+  if (relay_.ShowsProgress()) {
+    options.progress = false;
+    options.observer.on_slot = [this](const SlotStatus& slot) { progress_.OnSlot(slot); };
+  }
   if (options_.output != OutputMode::kNone) {
     options.observer.on_bytes = [this](absl::string_view node, LogSource source, std::string bytes,
                                        const std::function<void()>& taken) {
+      progress_.Clear();
       relay_.Write(node, source, std::move(bytes), taken);
     };
   }
@@ -327,6 +343,7 @@ absl::Status Runner::RunCluster() {
   program.Args({options_.program.begin() + 1, options_.program.end()}).Env(NodeEnv());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
                             Cluster::Run(*launcher_, program, MakeOptions()));
+  progress_.Clear();
   console_.Note(absl::StrCat("cluster ", cluster->cluster_id(), " runs: ", RolesText(roles_)));
   return cluster->Shutdown({.timeout = absl::InfiniteDuration()});
 }
@@ -420,7 +437,7 @@ absl::StatusOr<SrunLauncherOptions> FindSlurm(RunOptions* run) {
 
 int Run(RunOptions options) {
   BlockSuspendSignal();
-  const Console console(options.quiet);
+  const Console console(options);
   std::optional<SrunLauncherOptions> srun;
   if (options.slurm.has_value()) {
     absl::StatusOr<SrunLauncherOptions> found = FindSlurm(&options);

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/json.h"
+#include "core/cli/output/terminal.h"
 #include "core/cli/output_relay.h"
 #include "millrace/adopting_launcher.h"
 #include "millrace/cluster_options.h"
@@ -43,6 +44,7 @@ struct RunOptions {
   std::map<std::string, std::string> env;
   OutputMode output = OutputMode::kPrefixed;
   bool timestamp_output = false;
+  ColorMode color = ColorMode::kAuto;
   bool quiet = false;
   absl::Duration timeout = absl::InfiniteDuration();
   std::vector<std::string> program;  // and its arguments

@@ -41,7 +41,7 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
         options_(std::move(options)),
         roles_(std::move(roles)),
         progress_(options_.progress.value_or(Progress::StderrIsTerminal()),
-                  static_cast<int>(roles_.size()), Progress::WriteToStderr, RealClock()) {}
+                  static_cast<int>(roles_.size()), Progress::ShowOnStderr, RealClock()) {}
 
   ~Impl() override {
     if (!shutdown_started_) Abort();

@@ -24,11 +24,11 @@ std::string Count(double value) {
 
 }  // namespace
 
-Progress::Progress(bool enabled, int num_slots, std::function<void(absl::string_view)> write,
+Progress::Progress(bool enabled, int num_slots, std::function<void(absl::string_view)> show,
                    Clock* clock)
     : enabled_(enabled),
       num_slots_(num_slots),
-      write_(std::move(write)),
+      show_(std::move(show)),
       clock_(clock),
       start_(clock->SteadyNow()) {}
 
@@ -36,7 +36,8 @@ bool Progress::StderrIsTerminal() {
   return ::isatty(STDERR_FILENO) == 1 && EnvOr("TERM", "") != "dumb";
 }
 
-void Progress::WriteToStderr(absl::string_view text) {
+void Progress::ShowOnStderr(absl::string_view line) {
+  const std::string text = absl::StrCat(kEraseLine, line);
   // A terminal that cannot be written to is no reason to stop.
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }
@@ -71,7 +72,7 @@ void Progress::Clear() {
   if (!enabled_) return;
   MutexLock lock(&mu_);
   if (!std::exchange(shown_, false)) return;
-  write_(kEraseLine);
+  show_("");
   last_shown_ = -absl::InfiniteDuration();
 }
 
@@ -80,7 +81,7 @@ void Progress::Show(bool now) {
   if (!now && time - last_shown_ < kInterval) return;
   last_shown_ = time;
   shown_ = true;
-  write_(absl::StrCat(kEraseLine, feeding_ ? FeedText() : LadderText()));
+  show_(feeding_ ? FeedText() : LadderText());
 }
 
 std::string Progress::LadderText() const {

@@ -19,16 +19,16 @@
 
 namespace millrace {
 
-// Thread safety: all methods. Blocking: writes to the terminal, at most ten times a second, and not
-// at all if disabled.
+// Thread safety: all methods. Blocking: as `show` does, which is called at most ten times a second,
+// and not at all if disabled.
 class Progress {
  public:
-  // `write` puts text on the terminal as it is.
-  Progress(bool enabled, int num_slots, std::function<void(absl::string_view)> write, Clock* clock);
+  // `show` puts a line in the place of the one before; empty: it takes that away.
+  Progress(bool enabled, int num_slots, std::function<void(absl::string_view)> show, Clock* clock);
 
   // Stderr, enabled if that is a terminal whose lines can be erased (TERM is not dumb).
   [[nodiscard]] static bool StderrIsTerminal();
-  static void WriteToStderr(absl::string_view text);
+  static void ShowOnStderr(absl::string_view line);
 
   void OnSlot(const SlotStatus& slot);
   // Rows acknowledged so far of a feed that began at `start` (steady time) and has `partitions`.
@@ -45,7 +45,7 @@ class Progress {
 
   const bool enabled_;
   const int num_slots_;
-  const std::function<void(absl::string_view)> write_;
+  const std::function<void(absl::string_view)> show_;
   Clock* const clock_;
   const absl::Duration start_;
 

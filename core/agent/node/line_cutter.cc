@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/strip.h"
+#include "absl/strings/ascii.h"
 #include "core/base/text.h"
 
 namespace millrace {
@@ -21,6 +21,8 @@ size_t UnfinishedBytes(absl::string_view text) {
   }
   return 0;
 }
+
+bool IsBlank(absl::string_view text) { return absl::StripAsciiWhitespace(text).empty(); }
 
 }  // namespace
 
@@ -43,18 +45,47 @@ std::string ReplaceInvalidUtf8(absl::string_view text) {
 void LineCutter::Append(absl::string_view bytes, absl::FunctionRef<void(std::string)> line) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
-    absl::string_view piece = bytes.substr(0, end);
-    while (partial_.size() + piece.size() > max_line_bytes_) {
-      const size_t room = max_line_bytes_ - partial_.size();
-      partial_.append(piece.data(), room);
-      piece.remove_prefix(room);
-      EmitPart(line);
-    }
-    partial_.append(piece.data(), piece.size());
+    AppendPiece(bytes.substr(0, end), line);
     if (end == absl::string_view::npos) return;
     bytes.remove_prefix(end + 1);
-    EmitEnd(line);
+    returned_ = false;
+    if (!std::exchange(ended_, false)) EmitEnd(line);
   }
+}
+
+void LineCutter::AppendPiece(absl::string_view piece, absl::FunctionRef<void(std::string)> line) {
+  while (!piece.empty()) {
+    if (piece.front() == '\r') {
+      piece.remove_prefix(1);
+      returned_ = true;
+      if (on_return_ == Return::kOverwrites || IsBlank(partial_)) continue;
+      EmitEnd(line);
+      ended_ = true;
+      continue;
+    }
+    if (std::exchange(returned_, false)) {
+      partial_.clear();
+      continued_ = ended_ = false;
+    }
+    const absl::string_view text = piece.substr(0, piece.find('\r'));
+    AppendText(text, line);
+    piece.remove_prefix(text.size());
+  }
+}
+
+void LineCutter::AppendText(absl::string_view text, absl::FunctionRef<void(std::string)> line) {
+  while (partial_.size() + text.size() > max_line_bytes_) {
+    const size_t room = max_line_bytes_ - partial_.size();
+    partial_.append(text.data(), room);
+    text.remove_prefix(room);
+    EmitPart(line);
+  }
+  partial_.append(text.data(), text.size());
+}
+
+std::string LineCutter::Unfinished() const {
+  const absl::string_view partial = partial_;
+  return ReplaceInvalidUtf8(partial.substr(0, partial.size() - UnfinishedBytes(partial)));
 }
 
 void LineCutter::Finish(absl::FunctionRef<void(std::string)> line) {
@@ -70,10 +101,8 @@ void LineCutter::EmitPart(absl::FunctionRef<void(std::string)> line) {
 
 void LineCutter::EmitEnd(absl::FunctionRef<void(std::string)> line) {
   const std::string text = std::exchange(partial_, "");
-  absl::string_view rest = text;
-  absl::ConsumeSuffix(&rest, "\r");
-  if (std::exchange(continued_, false) && rest.empty()) return;
-  Emit(rest, line);
+  if (std::exchange(continued_, false) && text.empty()) return;
+  Emit(text, line);
 }
 
 void LineCutter::Emit(absl::string_view text, absl::FunctionRef<void(std::string)> line) const {

@@ -54,9 +54,9 @@ void OutputCapture::AddLine(absl::string_view line) {
   std::string text = ReplaceInvalidUtf8(line.substr(0, kMaxLineBytes));
   WriteFile(absl::StrCat(text, "\n"));
   if (callbacks_.on_bytes) callbacks_.on_bytes(Source::kStderr, absl::StrCat(text, "\n"));
-  LineCutter(kMaxLineBytes).Append(absl::StrCat(text, "\n"), [this](std::string cut) {
-    EmitLine(Source::kStderr, std::move(cut));
-  });
+  LineCutter(kMaxLineBytes, LineCutter::Return::kOverwrites)
+      .Append(absl::StrCat(text, "\n"),
+              [this](std::string cut) { EmitLine(Source::kStderr, std::move(cut)); });
 }
 
 void OutputCapture::Finish() {

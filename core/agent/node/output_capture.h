@@ -43,7 +43,7 @@ class OutputCapture {
   enum class Source { kStdout, kStderr };
 
   struct Callbacks {
-    // One line, valid UTF-8, at most kMaxLineBytes.
+    // One line, valid UTF-8, at most kMaxLineBytes: of a progress bar ("\r") what it said last.
     absl::AnyInvocable<void(Source, std::string)> on_line;
     // Everything, as it was read. May be null.
     std::function<void(Source, absl::string_view)> on_bytes;
@@ -83,7 +83,7 @@ class OutputCapture {
   struct Stream {
     Source source;
     UniqueFd fd;
-    LineCutter lines{kMaxLineBytes};
+    LineCutter lines{kMaxLineBytes, LineCutter::Return::kOverwrites};
   };
 
   // Returns whether there may be more to read at once.

@@ -98,6 +98,8 @@ What you see
       --output prefixed|raw|none    nodes' lines as "worker:1| line" (default), unchanged, or none;
                                 a terminal shows control characters escaped, unless raw
       --timestamp-output        before each of these lines, when it came (UTC)
+      --color auto|always|never     a colour for each node's prefix; auto (default): on a terminal,
+                                unless NO_COLOR is set
   -q, --quiet                   no progress and no notes
 )";
 
@@ -109,7 +111,9 @@ constexpr char kProgramEnvironment[] =
   MILLRACE_CONTEXT_FILE                                     everything (docs/control_protocol.md)
   PYTHONUNBUFFERED=1, unless it is set: Python's lines arrive as they are printed
 Its stdin is empty. Its stdout goes to stdout and its stderr to stderr, line by line; a line over
-2 KiB arrives in parts, except with raw. Nodes wait while nobody reads.
+2 KiB arrives in parts, except with raw. A progress bar ("\r") stays below the lines of a terminal
+until it is complete, and elsewhere is a line each time that it changes. Nodes wait while nobody
+reads.
 )";
 
 constexpr char kRun[] =

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -36,14 +37,27 @@ absl::string_view StyleNumber(Style style) {
       return "35";
     case Style::kCyan:
       return "36";
+    case Style::kBrightGreen:
+      return "92";
+    case Style::kBrightYellow:
+      return "93";
+    case Style::kBrightBlue:
+      return "94";
+    case Style::kBrightMagenta:
+      return "95";
+    case Style::kBrightCyan:
+      return "96";
   }
   return "";
 }
 
 bool IsTerminal(int fd) { return ::isatty(fd) == 1; }
 
-Styler Styler::ForFd(int fd) {
-  return Styler(IsTerminal(fd) && EnvOr("NO_COLOR", "").empty() && EnvOr("TERM", "") != "dumb");
+bool CanErase(int fd) { return IsTerminal(fd) && EnvOr("TERM", "") != "dumb"; }
+
+Styler Styler::ForFd(int fd, ColorMode mode) {
+  if (mode != ColorMode::kAuto) return Styler(mode == ColorMode::kAlways);
+  return Styler(CanErase(fd) && EnvOr("NO_COLOR", "").empty());
 }
 
 std::string Styler::operator()(Style style, absl::string_view text) const {
@@ -56,6 +70,15 @@ Style StyleOfRole(absl::string_view node) {
   if (absl::StartsWith(node, "chief") || absl::StartsWith(node, "master")) return Style::kGreen;
   if (absl::StartsWith(node, "evaluator")) return Style::kMagenta;
   return Style::kCyan;
+}
+
+Style StyleOfNode(size_t index) {
+  // Neighbours differ most.
+  constexpr Style kStyles[] = {Style::kCyan,         Style::kYellow,        Style::kMagenta,
+                               Style::kGreen,        Style::kBlue,          Style::kBrightCyan,
+                               Style::kBrightYellow, Style::kBrightMagenta, Style::kBrightGreen,
+                               Style::kBrightBlue};
+  return kStyles[index % std::size(kStyles)];
 }
 
 int TerminalWidth(int fd, int fallback) {

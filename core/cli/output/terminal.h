@@ -2,13 +2,14 @@
 //
 // What a person's terminal can show, and writing to it.
 //
-// Defines: Style, StyleNumber(), Styler, StyleOfRole(), IsTerminal(), TerminalWidth(), WriteAll(),
-// WriteWithin().
+// Defines: Style, StyleNumber(), ColorMode, Styler, StyleOfRole(), StyleOfNode(), IsTerminal(),
+// CanErase(), TerminalWidth(), WriteAll(), WriteWithin().
 //
 // Thread safety: thread-safe.
 #ifndef CORE_CLI_OUTPUT_TERMINAL_H_
 #define CORE_CLI_OUTPUT_TERMINAL_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -16,16 +17,36 @@
 
 namespace millrace::cli {
 
-enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
+enum class Style {
+  kPlain,
+  kBold,
+  kDim,
+  kRed,
+  kGreen,
+  kYellow,
+  kBlue,
+  kMagenta,
+  kCyan,
+  kBrightGreen,
+  kBrightYellow,
+  kBrightBlue,
+  kBrightMagenta,
+  kBrightCyan,
+};
 // Its number among those that a terminal knows ("31"); empty for kPlain.
 [[nodiscard]] absl::string_view StyleNumber(Style style);
+
+enum class ColorMode {
+  kAuto,  // on a terminal, unless TERM is "dumb" or NO_COLOR is set (no-color.org)
+  kAlways,
+  kNever,
+};
 
 // Puts colours around text, or leaves it alone.
 class Styler {
  public:
   explicit Styler(bool enabled) : enabled_(enabled) {}
-  // Enabled if `fd` is a terminal, TERM is not "dumb" and NO_COLOR is not set (no-color.org).
-  [[nodiscard]] static Styler ForFd(int fd);
+  [[nodiscard]] static Styler ForFd(int fd, ColorMode mode = ColorMode::kAuto);
 
   [[nodiscard]] bool enabled() const { return enabled_; }
   [[nodiscard]] std::string operator()(Style style, absl::string_view text) const;
@@ -37,7 +58,12 @@ class Styler {
 // The colour of a role, by its job name: the same everywhere.
 [[nodiscard]] Style StyleOfRole(absl::string_view node);
 
+// The colour of the `index`th node of a cluster: its own among ten, none of them red.
+[[nodiscard]] Style StyleOfNode(size_t index);
+
 [[nodiscard]] bool IsTerminal(int fd);
+// Whether it is one on which what was written can be erased: TERM is not "dumb".
+[[nodiscard]] bool CanErase(int fd);
 
 // Columns of the terminal behind `fd`; $COLUMNS, or `fallback`, where it is none.
 [[nodiscard]] int TerminalWidth(int fd, int fallback);
