@@ -101,7 +101,9 @@ struct ClusterSnapshot {
   ClusterPhase phase = ClusterPhase::kReserving;
   absl::Status first_cause;  // of kFailed
   InputMode input_mode = InputMode::kDirect;
+  std::string name;     // what its driver calls it; may be empty
   std::string program;  // of the nodes
+  std::string command;  // the same with its arguments; empty if the cluster does not say
   std::string log_dir;  // empty: a temporary one
   std::string driver_host;
   int64_t driver_pid = 0;

@@ -46,7 +46,9 @@ struct ClusterFile {
   uint64_t pid_started = 0;   // clock ticks from boot to its start
   std::string pid_namespace;  // pids mean something in this one only
   absl::Time started;
+  std::string name;     // what the driver calls the cluster; may be empty
   std::string program;  // of the nodes, for people
+  std::string command;  // the same with its arguments, without the program's folder; may be empty
   std::string log_dir;  // of the driver; empty: a temporary one
   std::string path;     // of <id>.json; not stored
 };

@@ -65,6 +65,9 @@ struct ClusterObserver {
 };
 
 struct ClusterOptions {
+  // What people see of the cluster beside its id: at most 64 bytes of UTF-8 without control
+  // characters. Need not be unique; empty: nothing.
+  std::string name;
   // Nodes in all: ps, master, evaluator and workers. At least 1.
   int num_executors = 1;
   // The first executor ids are parameter servers.

@@ -1,7 +1,10 @@
 #include "core/base/text.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace millrace {
 namespace {
@@ -92,6 +95,24 @@ std::string EscapeControls(absl::string_view text) {
     }
   }
   return out;
+}
+
+std::string CommandText(absl::string_view program, const std::vector<std::string>& args,
+                        size_t max_bytes) {
+  const auto quoted = [](absl::string_view word) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+      return absl::ascii_isalnum(c) ||
+             absl::string_view("%+,-./:=@_^").find(c) != absl::string_view::npos || (c & 0x80) != 0;
+    });
+    return plain ? std::string(word)
+                 : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+  };
+  std::string text = quoted(program.substr(program.rfind('/') + 1));
+  for (const std::string& arg : args) {
+    if (text.size() > max_bytes) break;
+    absl::StrAppend(&text, " ", quoted(absl::string_view(arg).substr(0, max_bytes + 1)));
+  }
+  return Ellipsize(EscapeControls(text), max_bytes);
 }
 
 }  // namespace millrace

@@ -49,6 +49,15 @@ TEST(EscapeControlsTest, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(EscapeControls("\xc0\x8a"), "\\xc0\\x8a");  // overlong line end
 }
 
+TEST(CommandTextTest, IsWhatAPersonWouldType) {
+  EXPECT_EQ(CommandText("/usr/bin/python3", {"train.py", "--lr=0.1", "-x", "data/\u00fc"}, 100),
+            "python3 train.py --lr=0.1 -x data/\u00fc");
+  EXPECT_EQ(CommandText("train", {}, 100), "train");
+  EXPECT_EQ(CommandText("sh", {"-c", "echo it's $1", "", "a\nb"}, 100),
+            R"(sh -c 'echo it'\''s $1' '' 'a\nb')");
+  EXPECT_EQ(CommandText("a", {std::string(50, 'b'), std::string(50, 'c')}, 10), "a bbbbb...");
+}
+
 TEST(Utf8SequenceLengthTest, AcceptsExactlyWellFormedSequences) {
   EXPECT_EQ(Utf8SequenceLength(""), 0u);
   EXPECT_EQ(Utf8SequenceLength("a"), 1u);

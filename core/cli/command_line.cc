@@ -193,6 +193,7 @@ CLI::App* Parser::AddProgram(const std::string& name) {
   CLI::App* const app = app_.add_subcommand(name);
   // What follows the first word that is no option is the program's.
   app->prefix_command();
+  app->add_option("--name", cluster.name);
   app->add_option("-n,--num-executors", cluster.num_executors);
   app->add_option("--num-ps", cluster.num_ps);
   app->add_option("--master-node", cluster.master_node)->check(CLI::IsMember({"chief", "master"}));

@@ -332,14 +332,14 @@ class NoClusterTest(CliTestCase):
                 later = self.run_cli(command)
                 self.assertEqual((later.returncode, later.stdout), (69, ""), later.stderr)
                 last, none = later.stderr.splitlines()
-                self.assertRegex(last, r"^millrace: the last cluster, [0-9a-f]+ \(.*sh\), failed .* ago: ")
+                self.assertRegex(last, r"^millrace: the last cluster, [0-9a-f]+ \(sh -c '.*exit 3'\), failed .* ago: ")
                 self.assertIn(cause, last)
                 self.assertTrue(last.endswith(f"; its output and events.jsonl: {self.path('logs')}"), last)
                 self.assertIn("no cluster of yours runs", none)
         # What ended well is the last one then.
         self.assertEqual(self.run_cli("run", "--", "true").returncode, 0)
         self.assertRegex(self.run_cli("status").stderr,
-                         r"\Amillrace: the last cluster, [0-9a-f]+ \(.*true\), ended .* ago\n")
+                         r"\Amillrace: the last cluster, [0-9a-f]+ \(true\), ended .* ago\n")
 
     def test_a_cluster_that_is_not_there(self):
         done = self.run_cli("status", "--cluster", "feed")
@@ -356,8 +356,43 @@ class NoClusterTest(CliTestCase):
         done = self.run_cli("status")
         self.assertEqual(done.returncode, 69, done.stderr)
         self.assertEqual(os.listdir(self.path("clusters")), ["ended"])
-        self.assertRegex(done.stderr, r"\Amillrace: the last cluster, [0-9a-f]+ \(.*sh\), was lost .* ago: "
+        self.assertRegex(done.stderr, r"\Amillrace: the last cluster, [0-9a-f]+ \(sh -c '.*600'\), was lost .* ago: "
                                       r"its driver was killed\nmillrace: no cluster of yours runs")
+
+
+class NameTest(CliTestCase):
+    def test_a_cluster_is_shown_by_its_name_and_its_command(self):
+        process = self.start_cli("run", "--name", "digits", "--", "sh", "-c", ": > up; sleep 600", "two words")
+        self.wait_for_file("up")
+        command = "sh -c ': > up; sleep 600' 'two words'"
+        cluster = self.json_of("status", "--json")["cluster"]
+        self.assertEqual((cluster["name"], cluster["command"], os.path.basename(cluster["program"])),
+                         ("digits", command, "sh"))
+        listed = self.json_of("clusters", "--json")["clusters"]
+        self.assertEqual([(each["name"], each["command"]) for each in listed], [("digits", command)])
+        shown = self.run_cli("status").stdout
+        self.assertRegex(shown, r"^cluster \w+ digits: running")
+        self.assertIn(f"\nprogram {command}\n", shown)
+        table = self.run_cli("clusters", env={"COLUMNS": "200"}).stdout
+        self.assertRegex(table, r"^CLUSTER +NAME ")
+        self.assertIn(" digits ", table)
+        self.assertIn(command, table)
+        top = self.run_cli("top", "--once", "--interval", "100ms", env={"COLUMNS": "200"}).stdout.splitlines()[0]
+        self.assertRegex(top, r"^millrace \S digits \S \w+ \S running ")
+        self.assertIn(command, top)
+        self.assertIn('name="digits"', self.run_cli("metrics").stdout)
+        self.assertIn(f" of {command}", self.run_cli("events").stdout)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=WAIT_S)
+        last = self.run_cli("status")
+        self.assertIn(f"(digits, {command})", last.stderr)
+
+    def test_names_that_cannot_be_shown_are_refused(self):
+        for name in ("x" * 65, "a\nb", "a\x1b[2J"):
+            done = self.run_cli("run", "--name", name, "--", "true")
+            self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+            self.assertTrue(done.stderr.startswith("millrace: name: "), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ ClusterSnapshot ToSnapshot(const ClusterView& view) {
   if (cluster.has_first_cause()) snapshot.first_cause = ToStatus(cluster.first_cause());
   snapshot.input_mode =
       cluster.input_mode() == v1::INPUT_MODE_FEED ? InputMode::kFeed : InputMode::kDirect;
+  snapshot.name = cluster.name();
   snapshot.program = cluster.program();
+  snapshot.command = cluster.command();
   snapshot.log_dir = cluster.log_dir();
   snapshot.driver_host = cluster.driver_host();
   snapshot.driver_pid = cluster.driver_pid();

@@ -83,7 +83,9 @@ absl::StatusOr<ClusterFile> Parse(const std::string& text) {
   if (!started.empty() && !absl::ParseTime(absl::RFC3339_full, started, &cluster.started, &error)) {
     return absl::InvalidArgumentError("field \"started\" is no time");
   }
+  MILLRACE_ASSIGN_OR_RETURN(cluster.name, GetStringOr(json, "name", ""));
   MILLRACE_ASSIGN_OR_RETURN(cluster.program, GetStringOr(json, "program", ""));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.command, GetStringOr(json, "command", ""));
   MILLRACE_ASSIGN_OR_RETURN(cluster.log_dir, GetStringOr(json, "log_dir", ""));
   return cluster;
 }
@@ -94,7 +96,9 @@ OrderedJson ToJson(const ClusterFile& cluster) {
   json["cluster_id"] = cluster.cluster_id;
   json["address"] = cluster.address;
   json["started"] = absl::FormatTime(absl::RFC3339_full, cluster.started, absl::UTCTimeZone());
+  json["name"] = cluster.name;
   json["program"] = cluster.program;
+  json["command"] = cluster.command;
   json["log_dir"] = cluster.log_dir;
   json["host"] = cluster.host;
   json["pid"] = cluster.pid;
@@ -141,7 +145,9 @@ absl::StatusOr<ClusterFileList> List(const std::string& folder) {
     absl::StatusOr<ClusterFile> cluster = ReadClusterFile(path);
     if (cluster.ok() && ClusterOwnerGone(*cluster)) {
       const EndedCluster lost = {.cluster_id = cluster->cluster_id,
+                                 .name = cluster->name,
                                  .program = cluster->program,
+                                 .command = cluster->command,
                                  .log_dir = cluster->log_dir,
                                  .started = cluster->started,
                                  .ended = absl::Now(),
@@ -256,8 +262,12 @@ absl::StatusOr<ClusterFileList> ListClusterFiles() {
 std::string ClusterNames(const std::vector<ClusterFile>& clusters) {
   const std::string names =
       absl::StrJoin(clusters, ", ", [](std::string* out, const ClusterFile& cluster) {
-        absl::StrAppend(out, cluster.cluster_id, " (pid ", cluster.pid,
-                        cluster.program.empty() ? "" : ", ", cluster.program, ")");
+        absl::StrAppend(out, cluster.cluster_id, " (pid ", cluster.pid);
+        const std::string& command = cluster.command.empty() ? cluster.program : cluster.command;
+        for (const std::string& what : {cluster.name, command}) {
+          absl::StrAppend(out, what.empty() ? "" : ", ", what);
+        }
+        out->push_back(')');
       });
   return Ellipsize(EscapeControls(names), kMaxNamesBytes);
 }

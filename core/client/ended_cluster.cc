@@ -28,7 +28,9 @@ absl::StatusOr<EndedCluster> Parse(const std::string& text) {
   MILLRACE_ASSIGN_OR_RETURN(const Json json, ParseJson(text));
   EndedCluster ended;
   MILLRACE_ASSIGN_OR_RETURN(ended.cluster_id, GetString(json, "cluster_id"));
+  MILLRACE_ASSIGN_OR_RETURN(ended.name, GetStringOr(json, "name", ""));
   MILLRACE_ASSIGN_OR_RETURN(ended.program, GetString(json, "program"));
+  MILLRACE_ASSIGN_OR_RETURN(ended.command, GetStringOr(json, "command", ""));
   MILLRACE_ASSIGN_OR_RETURN(ended.log_dir, GetString(json, "log_dir"));
   MILLRACE_ASSIGN_OR_RETURN(ended.outcome, GetString(json, "outcome"));
   MILLRACE_ASSIGN_OR_RETURN(ended.cause, GetString(json, "cause"));
@@ -69,7 +71,9 @@ absl::Status RecordEndedCluster(const std::string& clusters_dir, const EndedClus
   if (ended.outcome == "lost" && ::access(path.c_str(), F_OK) == 0) return absl::OkStatus();
   const OrderedJson json = {{"format", kFormat},
                             {"cluster_id", ended.cluster_id},
+                            {"name", ended.name},
                             {"program", ended.program},
+                            {"command", ended.command},
                             {"log_dir", ended.log_dir},
                             {"started_ms", absl::ToUnixMillis(ended.started)},
                             {"ended_ms", absl::ToUnixMillis(ended.ended)},

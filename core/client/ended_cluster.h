@@ -27,7 +27,9 @@ inline constexpr size_t kMaxEndedClusters = 20;
 
 struct EndedCluster {
   std::string cluster_id;
+  std::string name;     // what its driver called it; may be empty
   std::string program;  // of the nodes
+  std::string command;  // the same with its arguments; may be empty
   std::string
       log_dir;  // of the nodes, absolute where it is a path of the driver's host; may be empty
   absl::Time started;

@@ -40,6 +40,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
     if (!ports.ok()) return Annotate(ports.status(), "coordinator_port_range");
     options.port_range = *ports;
   }
+  options.name = options_.name;
   options.roles = roles_;
   options.program = {
       .path = program.shipped() ? AbsolutePathHere(program.path()) : program.path(),

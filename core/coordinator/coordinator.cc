@@ -102,6 +102,13 @@ absl::Status CheckProgram(const ProgramOptions& program) {
   return absl::OkStatus();
 }
 
+absl::Status CheckName(absl::string_view name) {
+  if (name.size() <= kMaxClusterNameBytes && EscapeControls(name) == name) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "name: \"", EscapeControls(Ellipsize(name, kMaxClusterNameBytes)), "\" must have at most ",
+      kMaxClusterNameBytes, " bytes of UTF-8, none of them a control character"));
+}
+
 absl::Status CheckFeed(const FeedOptions& feed) {
   if (feed.budget_bytes <= 0) {
     return absl::InvalidArgumentError(
@@ -160,6 +167,7 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
   MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
+  MILLRACE_RETURN_IF_ERROR(CheckName(options.name));
   MILLRACE_RETURN_IF_ERROR(CheckProgram(options.program));
   MILLRACE_RETURN_IF_ERROR(CheckFeed(options.feed));
   MILLRACE_RETURN_IF_ERROR(CheckFailure(options.failure, options.roles));
@@ -269,6 +277,8 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
                     .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
   program_path_ = options.program.path;
+  command_ = CommandOf(options.program);
+  name_ = options.name;
   log_dir_ = options.log_dir;
   return absl::OkStatus();
 }
@@ -420,7 +430,9 @@ void Coordinator::PublishClusterFile() {
   file.viewer_token = tokens().viewer;
   file.operator_token = tokens().operator_token;
   file.started = published_ = absl::Now();
+  file.name = name_;
   file.program = program_path_;
+  file.command = command_;
   file.log_dir = log_dir_;
   absl::StatusOr<std::string> path = WriteClusterFile(file);
   if (path.ok()) {
@@ -436,7 +448,9 @@ void Coordinator::WithdrawClusterFile() {
   const std::string path = std::exchange(cluster_file_, "");
   if (path.empty()) return;
   EndedCluster ended = {.cluster_id = cluster_id_,
+                        .name = name_,
                         .program = program_path_,
+                        .command = command_,
                         .log_dir = log_dir_,
                         .started = published_,
                         .ended = absl::Now(),

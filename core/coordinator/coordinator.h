@@ -220,7 +220,9 @@ class Coordinator {
   std::unique_ptr<ControlPlane> plane_;
   std::unique_ptr<CoordinatorServer> server_;
   std::string address_;
+  std::string name_;
   std::string program_path_;
+  std::string command_;
   std::string log_dir_;
   std::string cluster_file_;  // its path; empty: there is none
   absl::Time published_;

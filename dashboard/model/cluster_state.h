@@ -64,7 +64,9 @@ struct ClusterFacts {
   std::string first_cause;        // empty: none
   int first_cause_executor = -1;  // -1: nobody's
   int folded_failures = 0;
+  std::string name;  // may be empty
   std::string program;
+  std::string command;  // program with its arguments; may be empty
   std::string driver_host;
   int64_t driver_pid = 0;
   std::string version;

@@ -52,7 +52,9 @@ void DashboardModel::TakeCluster(const v1::ClusterInfo& info) {
   cluster_.first_cause = info.has_first_cause() ? info.first_cause().message() : "";
   cluster_.first_cause_executor = info.has_first_cause() ? info.first_cause_executor() : -1;
   cluster_.folded_failures = info.folded_failures();
+  cluster_.name = info.name();
   cluster_.program = info.program();
+  cluster_.command = info.command();
   cluster_.driver_host = info.driver_host();
   cluster_.driver_pid = info.driver_pid();
   cluster_.version = info.version();

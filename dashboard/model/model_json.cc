@@ -89,7 +89,9 @@ OrderedJson ClusterToJson(const DashboardModel& model) {
     json["first_cause_node"] = model.NodeName(cluster.first_cause_executor);
     json["folded_failures"] = cluster.folded_failures;
   }
+  Set(&json, "name", cluster.name);
   Set(&json, "program", cluster.program);
+  Set(&json, "command", cluster.command);
   Set(&json, "driver_host", cluster.driver_host);
   json["driver_pid"] = cluster.driver_pid;
   Set(&json, "version", cluster.version);

@@ -237,7 +237,8 @@ class LiveSource final : public UpdateSource {
 LiveOptions LiveOptionsFrom(const ClusterFile& cluster) {
   LiveOptions options;
   options.client = ClusterClientOptionsFrom(cluster);
-  options.title = absl::StrCat(cluster.cluster_id, " at ", cluster.address);
+  options.title = absl::StrCat(cluster.name, cluster.name.empty() ? "" : " ", cluster.cluster_id,
+                               " at ", cluster.address);
   return options;
 }
 

@@ -448,6 +448,7 @@ void DetailsPanel::Cluster(const ViewContext& context) {
   Title(theme, "cluster");
   if (!cluster.first_cause.empty()) WrappedText(cluster.first_cause, theme.bad);
   if (BeginFacts("facts", 92, context.scale)) {
+    Fact(theme, "name", cluster.name);
     Fact(theme, "id", cluster.cluster_id);
     Fact(theme, "phase", PhaseText(cluster.phase));
     Fact(theme, "started",
@@ -455,7 +456,7 @@ void DetailsPanel::Cluster(const ViewContext& context) {
              ? ""
              : absl::StrCat(FormatAge(cluster.started, model.now()), ", ",
                             FormatDateTime(cluster.started, model.options().zone)));
-    Fact(theme, "program", cluster.program);
+    Fact(theme, "program", cluster.command.empty() ? cluster.program : cluster.command);
     Fact(theme, "driver",
          cluster.driver_host.empty()
              ? ""

@@ -81,7 +81,8 @@ void DrawTitle(const ViewContext& context, const std::string& name) {
   Text(theme, name, theme.text);
   Tip(cluster.program.empty()
           ? absl::string_view(name)
-          : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.program,
+          : absl::StrCat("cluster ", cluster.cluster_id, ", program ",
+                         cluster.command.empty() ? cluster.program : cluster.command,
                          ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
   ImGui::PopFont();
   ImGui::SameLine(0, 10 * px);

@@ -262,6 +262,7 @@ typedef struct millrace_cluster_options {
   // 0, the cluster has the nodes that the resolver names; it is asked then, and num_ps, master_node
   // and eval_node are not looked at.
   const millrace_agents* agents;
+  const char* name;  // what people see of it beside its id, at most 64 bytes. NULL: nothing
 } millrace_cluster_options;
 
 // Starts the nodes and returns when all run. Blocks. A failure leaves nothing behind.

@@ -283,6 +283,7 @@ absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) 
   }
   options.input_mode =
       given.input_mode == MILLRACE_INPUT_FEED ? InputMode::kFeed : InputMode::kDirect;
+  TakeOption(given.name, &options.name);
   TakeOption(given.log_dir, &options.log_dir);
   options.tensorboard = given.tensorboard != 0;
   TakeOption(given.reservation_timeout_ms, &options.reservation_timeout);

@@ -164,7 +164,7 @@ _ADDED = {
         "keep_port": "release_port",
         "quiet": "progress",
         "output": "what becomes of the output that an observer hears",
-        "timestamp_output": "the same",
+        **dict.fromkeys(("timestamp_output", "color"), "the same"),
         "timeout": "of the whole run, which ends by itself",
     },
 }

@@ -271,6 +271,7 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
   MILLRACE_ASSIGN_OR_RETURN(options.roles, ReadRoles(params));
   MILLRACE_RETURN_IF_ERROR(ReadProgram(params, &options.program));
   MILLRACE_RETURN_IF_ERROR(ReadInputMode(params, &options.input_mode));
+  MILLRACE_RETURN_IF_ERROR(params.Text("name", &options.name));
   MILLRACE_RETURN_IF_ERROR(params.Text("log_dir", &options.log_dir));
   bool tensorboard = false;
   MILLRACE_RETURN_IF_ERROR(params.Bool("tensorboard", &tensorboard));

@@ -71,6 +71,7 @@ Environment
 // What takes a program: `run` and `srun`.
 constexpr char kProgramOptions[] =
     R"(The cluster; T is 90s, 10m, 1.5h or never
+      --name NAME               what status, top and the window call it, beside its id
   -n, --num-executors N         all nodes, including ps and evaluator (1)
       --num-ps N                how many of them, the first ones, are parameter servers (0)
       --master-node chief|master    makes the next node the chief, or the master

@@ -304,6 +304,7 @@ std::vector<Family> ClusterFamilies() {
        [](const ClusterNumbers& of, MetricsText* text) {
          const v1::ClusterInfo& cluster = of.view->cluster();
          text->Add({{"cluster", of.id},
+                    {"name", cluster.name()},
                     {"program", cluster.program()},
                     {"driver_host", cluster.driver_host()},
                     {"version", cluster.version()}},
@@ -499,6 +500,7 @@ std::string ClusterMetrics(const std::vector<const ClusterView*>& clusters,
               "When the last clusters ended.", "seconds"});
   for (const EndedCluster& cluster : ended) {
     text.Add({{"cluster", cluster.cluster_id},
+              {"name", cluster.name},
               {"program", cluster.program},
               {"outcome", cluster.outcome}},
              UnixSeconds(cluster.ended));

@@ -142,6 +142,7 @@ std::vector<std::string> TitleParts(const DashboardModel& model) {
   const dashboard::ClusterFacts& cluster = model.cluster();
   std::vector<std::string> parts = {"millrace"};
   if (!model.has_data()) return parts;
+  if (!cluster.name.empty()) parts.push_back(cluster.name);
   parts.push_back(cluster.cluster_id);
   parts.emplace_back(PhaseText(cluster.phase));
   parts.push_back(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/",
@@ -155,6 +156,7 @@ std::vector<std::string> TitleParts(const DashboardModel& model) {
   if (dashboard::Known(gpus))
     parts.push_back(absl::StrCat("GPUs ", dashboard::FormatPercent(gpus)));
   parts.push_back(absl::StrCat("epoch ", cluster.epoch));
+  if (!cluster.command.empty()) parts.push_back(cluster.command);
   return parts;
 }
 

@@ -55,7 +55,8 @@ void TellOfTheLast() {
   if (list.empty()) return;
   const EndedCluster& last = list.front();
   const std::string text = absl::StrCat(
-      "the last cluster, ", last.cluster_id, " (", last.program, "), ",
+      "the last cluster, ", last.cluster_id, " (", last.name, last.name.empty() ? "" : ", ",
+      last.command.empty() ? last.program : last.command, "), ",
       last.outcome == "lost"      ? "was lost"
       : last.outcome == "stopped" ? "was stopped"
                                   : last.outcome,

@@ -65,8 +65,10 @@ std::string StepText(const v1::WatchUpdate::Node* node) {
 
 std::string Heading(const ClusterView& view, const Styler& style) {
   const v1::ClusterInfo& cluster = view.cluster();
-  std::string text = absl::StrCat("cluster ", style(Style::kBold, cluster.cluster_id()), ": ",
-                                  style(StyleOfPhase(cluster.phase()), PhaseText(cluster.phase())));
+  std::string text =
+      absl::StrCat("cluster ", style(Style::kBold, cluster.cluster_id()),
+                   cluster.name().empty() ? "" : " ", EscapeControls(cluster.name()), ": ",
+                   style(StyleOfPhase(cluster.phase()), PhaseText(cluster.phase())));
   if (cluster.has_started()) {
     absl::StrAppend(&text, ", started ",
                     DurationText(view.time() - TimeFromProto(cluster.started())), " ago");
@@ -77,7 +79,9 @@ std::string Heading(const ClusterView& view, const Styler& style) {
   }
   absl::StrAppend(&text, "\n");
   if (!cluster.program().empty()) {
-    absl::StrAppend(&text, "program ", EscapeControls(cluster.program()));
+    absl::StrAppend(
+        &text, "program ",
+        EscapeControls(cluster.command().empty() ? cluster.program() : cluster.command()));
     if (!cluster.log_dir().empty()) {
       absl::StrAppend(&text, ", logs in ", EscapeControls(cluster.log_dir()));
     }
@@ -271,13 +275,14 @@ std::string EventText(const v1::Event& event, const Styler& style) {
 
 std::string ClustersText(const ClusterFileList& files, absl::Time now, const Styler& style,
                          size_t width) {
-  TextTable table({"CLUSTER", "STARTED", "DRIVER", "ADDRESS", "PROGRAM"});
+  TextTable table({"CLUSTER", "NAME", "STARTED", "DRIVER", "ADDRESS", "PROGRAM"});
   for (const ClusterFile& file : files.clusters) {
     table.AddRow({{file.cluster_id, Style::kBold},
+                  {file.name},
                   {absl::StrCat(DurationText(now - file.started), " ago")},
                   {absl::StrCat("pid ", file.pid, " on ", file.host)},
                   {file.address},
-                  {file.program}});
+                  {file.command.empty() ? file.program : file.command}});
   }
   return table.ToString(style, width);
 }

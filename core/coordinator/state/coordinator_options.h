@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/net/port_range.h"
 #include "core/process/processor_share.h"
@@ -38,6 +39,12 @@ struct ProgramOptions {
   std::vector<std::string> args;           // after argv[0]
   std::map<std::string, std::string> env;  // added to the agent's environment
 };
+// What people see of it.
+[[nodiscard]] inline std::string CommandOf(const ProgramOptions& program) {
+  return CommandText(program.path, program.args, /*max_bytes=*/500);
+}
+
+inline constexpr size_t kMaxClusterNameBytes = 64;
 
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
 // every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
@@ -84,6 +91,7 @@ struct CoordinatorOptions {
   // ("eth0") or a network ("10.0.0.0/8") of this host. Empty: bind_address, or this host's name if
   // that is a wildcard.
   std::string advertise_host;
+  std::string name;             // for people: at most kMaxClusterNameBytes; may be empty
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
   ProgramOptions program;
   InputMode input_mode = InputMode::kDirect;

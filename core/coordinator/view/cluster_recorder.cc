@@ -49,6 +49,8 @@ ClusterRecorder::ClusterRecorder(const CoordinatorOptions& options, ViewStore* v
     info->set_input_mode(options.input_mode == InputMode::kFeed ? v1::INPUT_MODE_FEED
                                                                 : v1::INPUT_MODE_DIRECT);
     info->set_program(options.program.path);
+    info->set_command(CommandOf(options.program));
+    info->set_name(options.name);
     info->set_driver_host(LocalHostname());
     info->set_driver_pid(getpid());
     info->set_version(kMillraceVersion);
@@ -58,7 +60,7 @@ ClusterRecorder::ClusterRecorder(const CoordinatorOptions& options, ViewStore* v
   });
   Tell("cluster", v1::Event::SEVERITY_INFO, -1, 0,
        absl::StrCat("cluster ", options.cluster_id, " waits for ",
-                    Counted(num_slots_, "node", "nodes"), " of ", options.program.path));
+                    Counted(num_slots_, "node", "nodes"), " of ", CommandOf(options.program)));
 }
 
 void ClusterRecorder::Tell(v1::Event event) {

@@ -126,7 +126,7 @@ class ClusterRecorderTest : public ::testing::Test {
 };
 
 TEST_F(ClusterRecorderTest, ANewClusterSaysWhatItIsAndWaitsForItsNodes) {
-  EXPECT_THAT(Events(), ElementsAre("cluster info: cluster blue waits for 2 nodes of /bin/train"));
+  EXPECT_THAT(Events(), ElementsAre("cluster info: cluster blue waits for 2 nodes of train"));
   EXPECT_EQ(cluster_.cluster_id(), "blue");
   EXPECT_EQ(cluster_.phase(), v1::ClusterInfo::PHASE_RESERVING);
   EXPECT_EQ(cluster_.input_mode(), v1::INPUT_MODE_FEED);

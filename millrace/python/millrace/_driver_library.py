@@ -191,6 +191,7 @@ class Options(Structure):
         ("progress", c_int32),
         ("stop", c_void_p),
         ("agents", POINTER(Agents)),
+        ("name", c_char_p),
     ]
 
 

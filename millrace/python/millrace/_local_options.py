@@ -143,7 +143,7 @@ def _failure(group: FailureOptions) -> Any:
 
 # The members that are numbers, texts and times as they are.
 _NUMBERS = ("num_ps", "eval_node", "tensorboard")
-_TEXTS = ("master_node", "log_dir", "coordinator_port_range")
+_TEXTS = ("name", "master_node", "log_dir", "coordinator_port_range")
 
 
 def c_options(program: NodeProgram, num_executors: Optional[int], options: Mapping[str, Any]) -> lib.Options:

@@ -227,6 +227,7 @@ class ClusterOptions(TypedDict, total=False):
     """What every cluster may be given, in the groups of C++; times are in seconds, and math.inf is without end. What
     is not given, or None, has the default of C++."""
 
+    name: str  # what people see of it beside its id, at most 64 bytes
     num_ps: int  # the first nodes are parameter servers
     master_node: str  # "chief" or "master": the role of the next one
     eval_node: bool  # the one after that evaluates

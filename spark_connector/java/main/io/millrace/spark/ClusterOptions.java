@@ -9,6 +9,7 @@ import java.util.Objects;
  * which the builder names. Immutable.
  */
 public final class ClusterOptions {
+  private final String name;
   private final int numExecutors;
   private final int numPs;
   private final String masterNode;
@@ -26,6 +27,7 @@ public final class ClusterOptions {
   private final String coordinatorPortRange;
 
   private ClusterOptions(Builder builder) {
+    name = builder.name;
     numExecutors = builder.numExecutors;
     numPs = builder.numPs;
     masterNode = builder.masterNode;
@@ -45,6 +47,11 @@ public final class ClusterOptions {
 
   public static Builder builder() {
     return new Builder();
+  }
+
+  /** Null if none was given. */
+  public String name() {
+    return name;
   }
 
   public int numExecutors() {
@@ -111,6 +118,7 @@ public final class ClusterOptions {
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
+    private String name;
     private int numExecutors = 1;
     private int numPs;
     private String masterNode = "";
@@ -128,6 +136,12 @@ public final class ClusterOptions {
     private String coordinatorPortRange;
 
     private Builder() {}
+
+    /** What people see of the cluster beside its id: at most 64 bytes of UTF-8. */
+    public Builder name(String value) {
+      name = Objects.requireNonNull(value);
+      return this;
+    }
 
     /** Nodes in all: parameter servers, master, evaluator and workers. 1. */
     public Builder numExecutors(int value) {

@@ -149,6 +149,7 @@ public final class ClusterRun {
         .and("args", program.args())
         .and("env", program.env())
         .and("input_mode", options.inputMode() == InputMode.FEED ? "FEED" : "DIRECT")
+        .and("name", options.name())
         .and("log_dir", options.logDir())
         .and("tensorboard", options.tensorboard())
         .and("reservation_timeout_ms", OptionParams.millis(options.reservationTimeout()))
