@@ -21,6 +21,12 @@ struct LocalLauncherOptions {
   // The agent's executable. Empty: $MILLRACE_AGENT, then the driver's Bazel runfiles, then beside
   // the driver's own executable, then PATH.
   std::string agent_path;
+  // A descriptor of this process that is the stdin of one node, in each of its attempts: nobody
+  // copies it, so that the program reads, waits and comes to its end as if it had been started
+  // here. Not owned; open while a cluster runs, and no terminal, which the node could not read.
+  // -1: no node's. The stdin of all others is empty.
+  int stdin_fd = -1;
+  int stdin_executor = 0;  // whose
 };
 
 // One thread watches the agents: it reads what they say and reaps them. Agents get a process group

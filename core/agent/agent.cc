@@ -153,6 +153,11 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
   if (exit_code_.has_value()) return absl::CancelledError("the agent is ending");
   MILLRACE_ASSIGN_OR_RETURN(const Json own, ParamsFromEnvironment(params, options_.environment));
   MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(own));
+  if (params_.node_stdin && options_.node_stdin < 0) {
+    return absl::FailedPreconditionError(
+        "node_stdin: the agent was started without a descriptor 3, which is to be its node's "
+        "stdin");
+  }
   SetOriginalDescriptorLimit(params_.descriptor_limit);
   if (!params_.advertise.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(params_.advertise, ResolveAdvertisedHost(params_.advertise));

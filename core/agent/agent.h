@@ -59,6 +59,7 @@ class Agent {
     int out_fd = 1;  // to the parent
     std::string version;
     std::vector<std::string> environment;  // "NAME=value": what the node inherits
+    int node_stdin = -1;  // a descriptor that the parent may mean for the node; -1: there is none
   };
 
   Agent(EventLoop* loop, ChildReaper* reaper, Guard* guard, Options options);

@@ -1,6 +1,7 @@
 // millrace-agent: a slot of a cluster and its node, a coordinator, or a gateway to one, each driven
 // by a parent process.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -188,6 +189,7 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
   return -1;
 }
 
+constexpr int kNodeStdinFd = 3;
 constexpr int kTerminationSignals[] = {SIGTERM, SIGINT, SIGHUP};
 
 // A descriptor that tells of `kTerminationSignals` and of `more`.
@@ -231,6 +233,8 @@ absl::Status RunAgent() {
   Agent::Options options{.version = kMillraceVersion};
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
   PrepareLibraries();
+  // Where it is open, its parent may mean it for the node. Nothing else is started with it.
+  if (fcntl(kNodeStdinFd, F_SETFD, FD_CLOEXEC) == 0) options.node_stdin = kNodeStdinFd;
   // The guard first: it is a fork of a process that has one thread and no state yet.
   absl::StatusOr<Guard> guard = Guard::Start();
   if (!guard.ok()) return guard.status();

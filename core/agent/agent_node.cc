@@ -114,6 +114,7 @@ absl::Status Agent::Launch() {
   } else {
     options.port_fd = port_.fd();
   }
+  if (params_.node_stdin) options.stdin_fd = options_.node_stdin;
   guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", options.environment.context_path));
   NodeRunner::Hooks hooks = RunnerHooks();
   if (node.output_window_bytes() > 0) OpenOutput(&hooks);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -115,6 +116,10 @@ class Parser {
   void AddViews();
   void AddTop();
   void AddMetrics();
+  // Where and for whom metrics are served.
+  void AddServed(CLI::App* app, const std::string& prefix);
+  absl::Status FinishServed(CLI::App* app, const std::string& prefix,
+                            std::optional<MetricsServerOptions>* served);
   void AddControls();
   void AddSecret();
   void AddDoctor();
@@ -220,7 +225,9 @@ CLI::App* Parser::AddProgram(const std::string& name) {
   app->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
   app->add_flag("--timestamp-output", run.timestamp_output);
   app->add_option("--color", color_)->check(CLI::IsMember({"auto", "always", "never"}));
+  app->add_option("--stdin", run.stdin_node);
   app->add_flag("-q,--quiet", run.quiet);
+  AddServed(app, "--metrics-");
   return app;
 }
 
@@ -393,30 +400,38 @@ void Parser::AddMetrics() {
   metrics_ = app_.add_subcommand("metrics");
   AddChoice(metrics_);
   metrics_->add_flag("--nodes", line_.metrics.nodes);
-  metrics_->add_option("--port", served_.port)->check(CLI::Range(0, 65535));
-  metrics_->add_option("--address", served_.address);
-  metrics_->add_option("--scrape-token", served_.token_file);
-  metrics_->add_option("--certificate", served_.certificate_file);
-  metrics_->add_option("--key", served_.key_file);
-  metrics_->add_option("--client-ca", served_.client_ca_file);
+  AddServed(metrics_, "--");
+}
+
+void Parser::AddServed(CLI::App* app, const std::string& prefix) {
+  app->add_option(prefix + "port", served_.port)->check(CLI::Range(0, 65535));
+  app->add_option(prefix + "address", served_.address);
+  app->add_option(prefix + "scrape-token", served_.token_file);
+  app->add_option(prefix + "certificate", served_.certificate_file);
+  app->add_option(prefix + "key", served_.key_file);
+  app->add_option(prefix + "client-ca", served_.client_ca_file);
+}
+
+absl::Status Parser::FinishServed(CLI::App* app, const std::string& prefix,
+                                  std::optional<MetricsServerOptions>* served) {
+  if (app->count(prefix + "port") > 0) {
+    *served = served_;
+    return CheckServed(served_, prefix);
+  }
+  for (const char* name : {"address", "scrape-token", "certificate", "key", "client-ca"}) {
+    if (app->count(prefix + name) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(prefix, name, " goes with ", prefix, "port"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Parser::FinishMetrics() {
   line_.metrics.choice = choice_;
-  if (metrics_->count("--port") > 0) {
-    if (line_.metrics.nodes) {
-      return absl::InvalidArgumentError("with --port each request says it: /metrics?nodes=1");
-    }
-    line_.metrics.serve = served_;
-    return CheckServed(served_);
+  if (metrics_->count("--port") > 0 && line_.metrics.nodes) {
+    return absl::InvalidArgumentError("with --port each request says it: /metrics?nodes=1");
   }
-  for (const char* name :
-       {"--address", "--scrape-token", "--certificate", "--key", "--client-ca"}) {
-    if (metrics_->count(name) > 0) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " goes with --port"));
-    }
-  }
-  return absl::OkStatus();
+  return FinishServed(metrics_, "--", &line_.metrics.serve);
 }
 
 CLI::App* Parser::AddControl(CLI::App* parent, const std::string& name, bool json) {
@@ -585,6 +600,8 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   }
   MILLRACE_RETURN_IF_ERROR(FinishOn());
   MILLRACE_RETURN_IF_ERROR(FinishEnv());
+  MILLRACE_RETURN_IF_ERROR(
+      FinishServed(app_.get_subcommand(line_.command), "--metrics-", &run.metrics));
   MILLRACE_ASSIGN_OR_RETURN(run.cluster.log_dir, LogFolder("--log-dir", run.cluster.log_dir));
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};

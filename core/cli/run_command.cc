@@ -29,6 +29,7 @@
 #include "core/cli/find_program.h"
 #include "core/cli/host/limits.h"
 #include "core/cli/make_resolver.h"
+#include "core/cli/metrics/exporter.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/output/exit_code.h"
 #include "core/cli/output/live_rows.h"
@@ -186,14 +187,16 @@ std::string LossText(const OutputRelay::Losses& losses) {
 // One run, from options to exit code.
 class Runner {
  public:
-  // `srun`: who starts the agents, if the options say Slurm.
+  // `stdin_executor`: whose stdin is this process's. `srun`: who starts the agents, if the options
+  // say Slurm.
   Runner(const RunOptions& options, std::vector<NodeRole> roles, std::string program,
-         ClusterResolver* resolver, std::optional<SrunLauncherOptions> srun)
+         std::optional<int> stdin_executor, ClusterResolver* resolver,
+         std::optional<SrunLauncherOptions> srun)
       : options_(options),
         roles_(std::move(roles)),
         program_(std::move(program)),
         resolver_(resolver),
-        launcher_(MakeLauncher(std::move(srun))),
+        launcher_(MakeLauncher(stdin_executor, std::move(srun))),
         console_(options),
         relay_({.mode = options.output,
                 .nodes = NamesOf(roles_),
@@ -221,7 +224,8 @@ class Runner {
  private:
   ClusterOptions MakeOptions();
   std::map<std::string, std::string> NodeEnv() const;
-  std::unique_ptr<Launcher> MakeLauncher(std::optional<SrunLauncherOptions> srun);
+  std::unique_ptr<Launcher> MakeLauncher(std::optional<int> stdin_executor,
+                                         std::optional<SrunLauncherOptions> srun);
   absl::Status RunCluster();
   int Conclude(const absl::Status& status, absl::Duration elapsed);
   void OnSignal(int signal, int count);
@@ -315,14 +319,19 @@ ClusterOptions Runner::MakeOptions() {
   return options;
 }
 
-std::unique_ptr<Launcher> Runner::MakeLauncher(std::optional<SrunLauncherOptions> srun) {
+std::unique_ptr<Launcher> Runner::MakeLauncher(std::optional<int> stdin_executor,
+                                               std::optional<SrunLauncherOptions> srun) {
   if (srun.has_value()) {
     srun->on_note = [this](const std::string& line) { console_.Tell(line); };
     auto launcher = std::make_unique<SrunLauncher>(*std::move(srun));
     srun_ = launcher.get();
     return launcher;
   }
-  if (resolver_ == nullptr) return std::make_unique<LocalLauncher>();
+  if (resolver_ == nullptr) {
+    return std::make_unique<LocalLauncher>(
+        LocalLauncherOptions{.stdin_fd = stdin_executor.has_value() ? STDIN_FILENO : -1,
+                             .stdin_executor = stdin_executor.value_or(0)});
+  }
   AdoptingLauncherOptions options = options_.on->launcher;
   options.on_note = [this](const std::string& line) { console_.Tell(line); };
   return std::make_unique<AdoptingLauncher>(*resolver_, options);
@@ -407,6 +416,39 @@ absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* run, ClusterResolver* 
                     .eval_node = options->eval_node});
 }
 
+// The node that reads stdin, if any does.
+absl::StatusOr<std::optional<int>> StdinExecutor(const RunOptions& options,
+                                                 const std::vector<NodeRole>& roles) {
+  const bool here = !options.on.has_value() && !options.slurm.has_value();
+  if (!options.stdin_node.has_value()) {
+    if (!here || IsTerminal(STDIN_FILENO)) return std::nullopt;
+    const auto first = std::find_if(roles.begin(), roles.end(), [](const NodeRole& role) {
+      return role.job_name != "ps" && role.job_name != "evaluator";
+    });
+    if (first == roles.end()) return std::nullopt;
+    return static_cast<int>(first - roles.begin());
+  }
+  if (*options.stdin_node == "none") return std::nullopt;
+  if (!here) {
+    return absl::InvalidArgumentError(
+        "--stdin is for nodes on this machine: the stdin of others is empty; give them a file");
+  }
+  const auto named = std::find_if(roles.begin(), roles.end(), [&](const NodeRole& role) {
+    return role.ToString() == *options.stdin_node;
+  });
+  if (named == roles.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("--stdin ", EscapeControls(*options.stdin_node),
+                                                   ": the cluster has no such node; it has ",
+                                                   RolesText(roles)));
+  }
+  if (IsTerminal(STDIN_FILENO)) {
+    return absl::InvalidArgumentError(
+        "--stdin: a node cannot read a terminal, which is the driver's; write cat | millrace run "
+        "...");
+  }
+  return static_cast<int>(named - roles.begin());
+}
+
 // What starts the agents of a job that this process runs in, and how many.
 absl::StatusOr<SrunLauncherOptions> FindSlurm(RunOptions* run) {
   MILLRACE_ASSIGN_OR_RETURN(const SlurmJob job,
@@ -431,6 +473,26 @@ absl::StatusOr<SrunLauncherOptions> FindSlurm(RunOptions* run) {
   options.srun_path = *srun;
   MILLRACE_ASSIGN_OR_RETURN(options.agent_path, LocalLauncher::FindAgent({}));
   return options;
+}
+
+}  // namespace
+
+namespace {
+
+// The cluster of this process in numbers, if they are asked for.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const RunOptions& options,
+                                                            const Console& console) {
+  if (!options.metrics.has_value()) return nullptr;
+  auto exporter = std::make_shared<Exporter>(ClustersOfThisProcess);
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::unique_ptr<MetricsServer> server,
+      MetricsServer::Start(*options.metrics, [exporter](const MetricsRequest& request) {
+        return exporter->Scrape({.format = request.format, .nodes = request.nodes});
+      }));
+  if (!options.quiet) {
+    console.Tell(absl::StrCat("metrics at ", MetricsUrl(*options.metrics, server->port())));
+  }
+  return server;
 }
 
 }  // namespace
@@ -465,6 +527,11 @@ int Run(RunOptions options) {
     console.Fail(roles.status().message());
     return absl::IsInvalidArgument(roles.status()) ? kExitUsage : ExitCodeOfStatus(roles.status());
   }
+  const absl::StatusOr<std::optional<int>> stdin_executor = StdinExecutor(options, *roles);
+  if (!stdin_executor.ok()) {
+    console.Fail(stdin_executor.status().message());
+    return kExitUsage;
+  }
   // Elsewhere the agents look for it.
   const bool ship = Ships(options);
   absl::StatusOr<std::string> program = options.program.front();
@@ -490,7 +557,12 @@ int Run(RunOptions options) {
     console.Fail(limits.message());
     return kExitFailed;
   }
-  return Runner(options, *roles, *program, resolver.get(), std::move(srun)).Run();
+  const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(options, console);
+  if (!metrics.ok()) {
+    console.Fail(metrics.status().message());
+    return ExitCodeOfStatus(metrics.status());
+  }
+  return Runner(options, *roles, *program, *stdin_executor, resolver.get(), std::move(srun)).Run();
 }
 
 }  // namespace millrace::cli

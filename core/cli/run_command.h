@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/json.h"
+#include "core/cli/metrics/metrics_server.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/output_relay.h"
 #include "millrace/adopting_launcher.h"
@@ -45,6 +46,10 @@ struct RunOptions {
   OutputMode output = OutputMode::kPrefixed;
   bool timestamp_output = false;
   ColorMode color = ColorMode::kAuto;
+  // The node that reads this process's stdin. "none": no node; unset: that of RANK 0, on this
+  // machine and unless it is a terminal.
+  std::optional<std::string> stdin_node;
+  std::optional<MetricsServerOptions> metrics;  // of this cluster, for as long as it runs
   bool quiet = false;
   absl::Duration timeout = absl::InfiniteDuration();
   std::vector<std::string> program;  // and its arguments

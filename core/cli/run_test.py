@@ -224,6 +224,63 @@ class RunTest(CliTestCase):
         self.assertEqual(shown.count(evil), 2, shown)
 
 
+class StdinTest(CliTestCase):
+    def lines(self, *args, stdin="one\ntwo\n"):
+        done = self.run_cli("run", *args, stdin=stdin)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
+
+    def test_the_node_of_rank_0_reads_it_and_no_other(self):
+        self.assertEqual(self.lines("-n", "3", "--num-ps", "1", "--", "cat"), ["worker:0| one", "worker:0| two"])
+        self.assertEqual(self.lines("-n", "3", "--num-ps", "1", "--master-node", "chief", "--", "cat"),
+                         ["chief:0| one", "chief:0| two"])
+
+    def test_or_the_node_that_is_named(self):
+        self.assertEqual(self.lines("-n", "2", "--stdin", "worker:1", "--", "cat"), ["worker:1| one", "worker:1| two"])
+        self.assertEqual(self.lines("-n", "2", "--stdin", "none", "--", "cat"), [])
+
+    def test_all_of_it_arrives_as_fast_as_the_node_reads(self):
+        self.assertEqual(self.lines("--", "sh", "-c", "wc -c", stdin="x" * 5_000_000), ["worker:0| 5000000"])
+
+    def test_what_no_node_reads_holds_up_nothing_and_stays(self):
+        done = subprocess.run(["sh", "-c", f"{millrace_path()} run -n 2 -- true && cat"], cwd=self.folder, env=self.env,
+                              input="x" * 5_000_000, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        self.assertEqual((done.returncode, done.stderr, len(done.stdout)), (0, "", 5_000_000))
+        read_end, write_end = os.pipe()  # which is silent, and does not end
+        self.addCleanup(os.close, write_end)
+        process = subprocess.Popen([millrace_path(), "run", "--", "true"], cwd=self.folder, env=self.env,
+                                   stdin=read_end, stdout=subprocess.DEVNULL)
+        os.close(read_end)
+        self.assertEqual(process.wait(timeout=WAIT_S), 0)
+
+    def test_whoever_writes_there_learns_that_the_nodes_have_ended(self):
+        done = subprocess.run(["sh", "-c", f"yes | {millrace_path()} run -- head -n 1"], cwd=self.folder, env=self.env,
+                              capture_output=True, text=True, timeout=WAIT_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "worker:0| y\n"))
+
+    def test_a_node_that_is_started_again_reads_on(self):
+        done = self.run_cli("run", "--max-restarts", "1", "--initial-backoff", "10ms", "--", "sh", "-c",
+                            'read line; echo "$line"; test "$line" = two', stdin="one\ntwo\n")
+        self.assertEqual((done.returncode, done.stdout), (0, "worker:0| one\nworker:0| two\n"), done.stderr)
+
+    def test_a_terminal_is_left_alone(self):
+        code, shown = self.run_on_terminal("run", "--", "cat")
+        self.assertEqual(code, 0, shown)
+        code, shown = self.run_on_terminal("run", "--stdin", "worker:0", "--", "cat")
+        self.assertEqual(code, 64, shown)
+        self.assertIn("cat | millrace run", shown)
+
+    def test_mistakes(self):
+        for args, told in (
+            (["--stdin", "worker:1"], "--stdin worker:1: the cluster has no such node; it has 1 worker"),
+            (["--on", "static", "--members", '{"worker": ["127.0.0.1:1"]}', "--secret-file", "none", "--stdin",
+              "worker:0"], "--stdin is for nodes on this machine"),
+        ):
+            done = self.run_cli("run", *args, "--", "cat")
+            self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+            self.assertTrue(done.stderr.startswith(f"millrace: {told}"), done.stderr)
+
+
 class TensorBoardTest(CliTestCase):
     FAKE = f"""#!{PYTHON}
 import http.server, sys

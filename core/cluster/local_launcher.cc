@@ -52,16 +52,21 @@ std::vector<std::string> AgentCandidates() {
 
 class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
  public:
-  Watch(std::string agent_path, Events events)
-      : agent_path_(std::move(agent_path)),
+  // `options`: with the agent that was found.
+  Watch(LocalLauncherOptions options, Events events)
+      : options_(std::move(options)),
         events_(std::move(events)),
         wake_(::eventfd(0, EFD_CLOEXEC)) {}
 
   ~Watch() { Stop(absl::ZeroDuration()); }
 
   absl::Status Spawn(const AgentTicket& ticket) {
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<AgentProcess> agent,
-                              AgentProcess::Spawn(agent_path_, ticket));
+    MILLRACE_ASSIGN_OR_RETURN(
+        std::unique_ptr<AgentProcess> agent,
+        AgentProcess::Spawn(
+            options_.agent_path, ticket,
+            /*environment=*/nullptr,
+            ticket.executor_id == options_.stdin_executor ? options_.stdin_fd : -1));
     if (events_.on_started) events_.on_started(ticket.executor_id, agent->pid());
     agents_[ticket.executor_id] = std::move(agent);
     return absl::OkStatus();
@@ -191,7 +196,7 @@ class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
     return ended;
   }
 
-  const std::string agent_path_;
+  const LocalLauncherOptions options_;
   const Events events_;
   const UniqueFd wake_;
   // Filled before the thread starts, then its own.
@@ -239,8 +244,9 @@ absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Even
   if (CurrentWatch() != nullptr) {
     return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
-  auto watch = std::make_shared<Watch>(agent_path, std::move(events));
+  LocalLauncherOptions options = options_;
+  MILLRACE_ASSIGN_OR_RETURN(options.agent_path, FindAgent(options_));
+  auto watch = std::make_shared<Watch>(std::move(options), std::move(events));
   for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
   MutexLock lock(&state_->mu);  // an agent that ends at once may be asked for again
   MILLRACE_RETURN_IF_ERROR(watch->Start());

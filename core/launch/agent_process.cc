@@ -32,14 +32,15 @@ constexpr int kMaxRemoveRounds = 20;
 
 absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(
     const std::string& agent_path, const AgentTicket& ticket,
-    const std::vector<std::string>* environment) {
+    const std::vector<std::string>* environment, int node_stdin) {
   std::string runtime_dir = JoinPath(
       EnvOr("TMPDIR", "/tmp"),
       absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id, ".", RandomHex(16)));
   std::unique_ptr<AgentProcess> agent(new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
   MILLRACE_ASSIGN_OR_RETURN(
-      agent->child_, PipedChild::Spawn(agent_path, {"agent", "--parent=stdin"}, environment));
-  MILLRACE_RETURN_IF_ERROR(agent->SendStart(ticket));
+      agent->child_,
+      PipedChild::Spawn(agent_path, {"agent", "--parent=stdin"}, environment, node_stdin));
+  MILLRACE_RETURN_IF_ERROR(agent->SendStart(ticket, node_stdin >= 0));
   return agent;
 }
 
@@ -49,7 +50,7 @@ AgentProcess::~AgentProcess() {
   static_cast<void>(Reap());
 }
 
-absl::Status AgentProcess::SendStart(const AgentTicket& ticket) {
+absl::Status AgentProcess::SendStart(const AgentTicket& ticket, bool node_stdin) {
   Json params{{"coordinator", Json{{"address", ticket.coordinator_address},
                                    {"ca_pem", ticket.ca_pem},
                                    {"identity_pem", ticket.identity_pem},
@@ -58,6 +59,7 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket) {
               {"runtime_dir", runtime_dir_},
               // An agent takes over this process's limit, which is raised.
               {"descriptor_limit", OriginalDescriptorLimit()}};
+  if (node_stdin) params["node_stdin"] = true;
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
   const std::string line =

@@ -32,11 +32,11 @@ class AgentProcess {
   // Starts `agent_path` and sends it `ticket`. Its runtime folder,
   // $TMPDIR/millrace-<cluster id>-<executor id>.<random>, is made and removed by the agent; Reap()
   // removes it after an agent that could not. Nobody can make it beforehand: its name is random,
-  // and stands in the ticket alone. Its environment is this process's, or `environment`. Returns
-  // the system's error.
+  // and stands in the ticket alone. Its environment is this process's, or `environment`. Its node
+  // reads `node_stdin`, a descriptor of this process, or nothing (-1). Returns the system's error.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
       const std::string& agent_path, const AgentTicket& ticket,
-      const std::vector<std::string>* environment = nullptr);
+      const std::vector<std::string>* environment = nullptr, int node_stdin = -1);
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
@@ -67,7 +67,7 @@ class AgentProcess {
  private:
   AgentProcess(int executor_id, std::string runtime_dir)
       : executor_id_(executor_id), runtime_dir_(std::move(runtime_dir)) {}
-  absl::Status SendStart(const AgentTicket& ticket);
+  absl::Status SendStart(const AgentTicket& ticket, bool node_stdin);
   void HandleLine(absl::string_view line);
   void HandleErrLine(absl::string_view line);
 

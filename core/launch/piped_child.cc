@@ -21,6 +21,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
+constexpr int kInherited = 3;  // the child's number of `more`
 
 absl::StatusOr<std::pair<UniqueFd, UniqueFd>> MakePipe() {
   int ends[2];
@@ -33,7 +34,7 @@ void SetNonBlocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONB
 // In a process group of its own, with default signal dispositions and an empty mask, whatever the
 // driver's are.
 absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<std::string>& args,
-                                   int in, int out, int err,
+                                   int in, int out, int err, int more,
                                    const std::vector<std::string>* environment) {
   std::vector<char*> argv = {const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -50,6 +51,7 @@ absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<st
   posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
+  if (more >= 0) posix_spawn_file_actions_adddup2(&files, more, kInherited);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t all;
@@ -74,13 +76,20 @@ absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<st
 
 absl::StatusOr<PipedChild> PipedChild::Spawn(const std::string& path,
                                              const std::vector<std::string>& args,
-                                             const std::vector<std::string>* environment) {
+                                             const std::vector<std::string>* environment,
+                                             int more) {
   PipedChild child;
   MILLRACE_ASSIGN_OR_RETURN(auto in, MakePipe());
   MILLRACE_ASSIGN_OR_RETURN(auto out, MakePipe());
   MILLRACE_ASSIGN_OR_RETURN(auto err, MakePipe());
+  // Where none of the child's descriptors comes to stand before it is copied.
+  UniqueFd copy;
+  if (more >= 0) {
+    copy.reset(::fcntl(more, F_DUPFD_CLOEXEC, kInherited + 1));
+    if (!copy.valid()) return absl::ErrnoToStatus(errno, "duplicating a descriptor");
+  }
   MILLRACE_ASSIGN_OR_RETURN(child.pid, SpawnProcess(path, args, in.first.get(), out.second.get(),
-                                                    err.second.get(), environment));
+                                                    err.second.get(), copy.get(), environment));
   // By the kernel's number: glibc has a name for it since 2.36, and the wheel asks for less.
   child.pid_fd.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
   if (!child.pid_fd.valid()) return absl::ErrnoToStatus(errno, "opening a process descriptor");

@@ -29,10 +29,11 @@ struct PipedChild {
 
   // Starts the program at `path` in a process group of its own, with default signal dispositions
   // and an empty mask, whatever this process's are. Its environment is this process's, or
-  // `environment` ("NAME=value"). Returns the system's error.
+  // `environment` ("NAME=value"). `more`, if it is not -1, is a descriptor of this process that the
+  // child gets as its descriptor 3. Returns the system's error.
   [[nodiscard]] static absl::StatusOr<PipedChild> Spawn(
       const std::string& path, const std::vector<std::string>& args,
-      const std::vector<std::string>* environment = nullptr);
+      const std::vector<std::string>* environment = nullptr, int more = -1);
 
   void Signal(int signal) const;
   // Waits for its end. Unknown if this process ignores SIGCHLD, or somebody else reaps its

@@ -149,6 +149,7 @@ absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
         GetIntInRange(params, "connect_timeout_ms", 1, kMaxConnectTimeoutMs, where));
     start.connect_timeout = absl::Milliseconds(timeout_ms);
   }
+  MILLRACE_ASSIGN_OR_RETURN(start.node_stdin, GetBoolOr(params, "node_stdin", false, where));
   if (params.contains("descriptor_limit")) {
     MILLRACE_ASSIGN_OR_RETURN(start.descriptor_limit,
                               GetIntInRange(params, "descriptor_limit", 1, INT64_MAX, where));

@@ -31,6 +31,7 @@ struct StartParams {
   std::map<std::string, std::string> env;
   // In place of what the cluster asks for. A count of 0 without ids: none, and the node sees none.
   std::optional<GpuRequest> gpus;
+  bool node_stdin = false;     // descriptor 3 is the node's stdin; otherwise that is empty
   bool output_events = false;  // the parent is told what the node writes
   absl::Duration connect_timeout = absl::Seconds(60);
   // The node's soft limit of file descriptors; 0: that with which the agent was started.

@@ -245,7 +245,9 @@ absl::Status NodeProcess::Launch(const Options& options) {
     moved.push_back(std::move(copy));
   }
   // These are moved up too, in case the agent was started with low descriptors closed.
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stdin_fd, MoveUp(null.get(), lowest_free));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const UniqueFd stdin_fd,
+      MoveUp(options.stdin_fd >= 0 ? options.stdin_fd : null.get(), lowest_free));
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stdout_fd, MoveUp(out.write.get(), lowest_free));
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stderr_fd, MoveUp(err.write.get(), lowest_free));
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd result_fd, MoveUp(result.write.get(), lowest_free));

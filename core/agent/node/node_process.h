@@ -12,8 +12,8 @@
 //
 // The child: process group of its own, same session; SIGKILL when the thread that launched it ends
 // (PR_SET_PDEATHSIG), so launch from the main thread; all signals at their defaults and unblocked;
-// stdin /dev/null; stdout and stderr pipes; inherited_fds[i] as descriptor 3 + i; nothing else
-// open.
+// stdin /dev/null, or stdin_fd; stdout and stderr pipes; inherited_fds[i] as descriptor 3 + i;
+// nothing else open.
 
 #ifndef CORE_AGENT_NODE_NODE_PROCESS_H_
 #define CORE_AGENT_NODE_NODE_PROCESS_H_
@@ -67,6 +67,7 @@ class NodeProcess {
     std::vector<std::string> argv;   // argv[0] included
     std::vector<std::string> env;    // "NAME=value": the whole environment
     std::string working_dir;         // empty: the agent's own
+    int stdin_fd = -1;               // the caller keeps its own; -1: /dev/null
     std::vector<int> inherited_fds;  // become 3, 4, ...; the caller keeps its own
   };
 

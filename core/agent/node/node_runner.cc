@@ -86,6 +86,7 @@ absl::Status NodeRunner::Launch(Options options) {
   UniqueFd node_end = channel_->TakeNodeEnd();
 
   NodeProcess::Options process{.program = options.program};
+  process.stdin_fd = options.stdin_fd;
   process.inherited_fds.push_back(node_end.get());
   options.environment.control_fd = NodeProcess::kFirstInheritedFd;
   if (options.port_fd >= 0) {

@@ -71,6 +71,7 @@ class NodeRunner {
     std::vector<std::string> args;      // after argv[0]
     std::string log_path;
     int port_fd = -1;             // descriptor the node inherits, if any
+    int stdin_fd = -1;            // the node's stdin; -1: it is empty
     absl::Duration stop_timeout;  // stopped by a signal for so long: killed
     absl::Duration sample_interval = absl::Seconds(1);
   };

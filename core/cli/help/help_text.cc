@@ -84,6 +84,8 @@ What nodes get (NodeOptions)
       --env NAME=VALUE          one more environment variable; may be repeated. NAME alone passes on
                                 its value here; every user of this machine can read a command line
       --working-dir DIR         the folder in which they run (the current one)
+      --stdin NODE|none         which node on this machine reads stdin: worker:1, say; by default
+                                that of RANK 0, unless stdin is a terminal
       --keep-port               let the node inherit its reserved port's socket; otherwise it is
                                 closed just before the node starts
       --gpus-per-node N         how many GPUs each node gets for itself (0)
@@ -101,6 +103,10 @@ What you see
       --timestamp-output        before each of these lines, when it came (UTC)
       --color auto|always|never     a colour for each node's prefix; auto (default): on a terminal,
                                 unless NO_COLOR is set
+      --metrics-port N          answer Prometheus there while the cluster runs (0: any free port),
+                                as millrace metrics --port does, with the same options beside it:
+      --metrics-address A, --metrics-scrape-token FILE, --metrics-certificate FILE,
+      --metrics-key FILE, --metrics-client-ca FILE
   -q, --quiet                   no progress and no notes
 )";
 
@@ -111,10 +117,10 @@ constexpr char kProgramEnvironment[] =
   TF_CONFIG                                                 for tf.distribute
   MILLRACE_CONTEXT_FILE                                     everything (docs/control_protocol.md)
   PYTHONUNBUFFERED=1, unless it is set: Python's lines arrive as they are printed
-Its stdin is empty. Its stdout goes to stdout and its stderr to stderr, line by line; a line over
-2 KiB arrives in parts, except with raw. A progress bar ("\r") stays below the lines of a terminal
-until it is complete, and elsewhere is a line each time that it changes. Nodes wait while nobody
-reads.
+Its stdin is empty, but for that of RANK 0 (--stdin). Its stdout goes to stdout and its stderr to
+stderr, line by line; a line over 2 KiB arrives in parts, except with raw. A progress bar ("\r")
+stays below the lines of a terminal until it is complete, and elsewhere is a line each time that it
+changes. Nodes wait while nobody reads.
 )";
 
 constexpr char kRun[] =

@@ -304,10 +304,10 @@ std::vector<Family> ClusterFamilies() {
        [](const ClusterNumbers& of, MetricsText* text) {
          const v1::ClusterInfo& cluster = of.view->cluster();
          text->Add({{"cluster", of.id},
-                    {"name", cluster.name()},
                     {"program", cluster.program()},
                     {"driver_host", cluster.driver_host()},
-                    {"version", cluster.version()}},
+                    {"version", cluster.version()},
+                    {"name", cluster.name()}},
                    1);
        }},
       {{"millrace_cluster_phase", MetricType::kGauge, "1 for the phase that the cluster is in."},
@@ -500,7 +500,6 @@ std::string ClusterMetrics(const std::vector<const ClusterView*>& clusters,
               "When the last clusters ended.", "seconds"});
   for (const EndedCluster& cluster : ended) {
     text.Add({{"cluster", cluster.cluster_id},
-              {"name", cluster.name},
               {"program", cluster.program},
               {"outcome", cluster.outcome}},
              UnixSeconds(cluster.ended));

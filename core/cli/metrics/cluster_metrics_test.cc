@@ -100,7 +100,7 @@ TEST_F(ClusterMetricsTest, NumbersOfTwoClusters) {
   const std::string text = ClusterMetrics({&a_, &none_, &b_}, {}, {});
   for (
       const std::string line : {
-          R"(millrace_cluster_info{cluster="a",program="train \"it\"",driver_host="",version=""} 1)",
+          R"(millrace_cluster_info{cluster="a",program="train \"it\"",driver_host="",version="",name=""} 1)",
           R"(millrace_cluster_phase{cluster="a",phase="running"} 1)",
           R"(millrace_cluster_phase{cluster="a",phase="failed"} 0)",
           R"(millrace_slots{cluster="b",state="running"} 3)",

@@ -1,5 +1,7 @@
 #include "core/cli/metrics/exporter.h"
 
+#include <unistd.h>
+
 #include <iterator>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/client/cluster_view.h"
 #include "core/client/raw_cluster_client.h"
+#include "core/net/socket_address.h"
 #include "core/proto/watch.pb.h"
 #include "millrace/cluster_file.h"
 #include "millrace/status_macros.h"
@@ -110,6 +113,16 @@ absl::StatusOr<ClustersToWatch> ClustersOfThisUser() {
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, ClustersDir());
   clusters.ended = ListEndedClusters(folder);
+  return clusters;
+}
+
+absl::StatusOr<ClustersToWatch> ClustersOfThisProcess() {
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
+  ClustersToWatch clusters;
+  for (const ClusterFile& cluster : list.clusters) {
+    if (cluster.pid != ::getpid() || cluster.host != LocalHostname()) continue;
+    clusters.running.emplace(cluster.cluster_id, ClusterClientOptionsFrom(cluster));
+  }
   return clusters;
 }
 

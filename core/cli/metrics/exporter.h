@@ -2,7 +2,7 @@
 //
 // Watches clusters, and says in numbers how they are.
 //
-// Defines: ClustersToWatch, Exporter, ClustersOfThisUser().
+// Defines: ClustersToWatch, Exporter, ClustersOfThisUser(), ClustersOfThisProcess().
 //
 //   Exporter exporter(ClustersOfThisUser);
 //   WriteAnswer(exporter.Scrape({.format = MetricsFormat::kOpenMetrics}));
@@ -65,6 +65,8 @@ class Exporter {
 
 // Those of this user on this machine, by their files. Blocking: disk.
 [[nodiscard]] absl::StatusOr<ClustersToWatch> ClustersOfThisUser();
+// Those of them that this process drives, while they run.
+[[nodiscard]] absl::StatusOr<ClustersToWatch> ClustersOfThisProcess();
 
 }  // namespace millrace::cli
 

@@ -14,7 +14,6 @@
 #include "core/client/cluster_view.h"
 #include "core/client/raw_cluster_client.h"
 #include "core/net/loopback.h"
-#include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
@@ -38,9 +37,7 @@ absl::Status Serve(const MetricsServerOptions& options, Exporter* exporter) {
       MetricsServer::Start(options, [exporter](const MetricsRequest& request) {
         return exporter->Scrape({.format = request.format, .nodes = request.nodes});
       }));
-  MILLRACE_RETURN_IF_ERROR(
-      WriteAnswer(absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
-                               FormatHostPort(options.address, server->port()), "/metrics\n")));
+  MILLRACE_RETURN_IF_ERROR(WriteAnswer(absl::StrCat(MetricsUrl(options, server->port()), "\n")));
   while (true) pause();
 }
 
@@ -64,17 +61,17 @@ absl::Status MetricsOrError(const MetricsOptions& options) {
 
 }  // namespace
 
-absl::Status CheckServed(const MetricsServerOptions& options) {
+absl::Status CheckServed(const MetricsServerOptions& options, absl::string_view prefix) {
   if (IsLoopbackHost(options.address)) return absl::OkStatus();
   if (options.certificate_file.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("other machines reach ", options.address,
-                     ": give --certificate FILE and --key FILE, so that nobody reads along"));
+    return absl::InvalidArgumentError(absl::StrCat("other machines reach ", options.address,
+                                                   ": give ", prefix, "certificate FILE and ",
+                                                   prefix, "key FILE, so that nobody reads along"));
   }
   if (options.token_file.empty() && options.client_ca_file.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("other machines reach ", options.address,
-                     ": give --scrape-token FILE or --client-ca FILE, which say who may ask"));
+        absl::StrCat("other machines reach ", options.address, ": give ", prefix,
+                     "scrape-token FILE or ", prefix, "client-ca FILE, which say who may ask"));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "core/cli/metrics/metrics_server.h"
 #include "core/cli/view/cluster_choice.h"
 
@@ -19,8 +20,10 @@ struct MetricsOptions {
 };
 
 // Whether this may be served: INVALID_ARGUMENT for an address that other machines reach, without
-// TLS, or without a token or certificates of callers.
-[[nodiscard]] absl::Status CheckServed(const MetricsServerOptions& options);
+// TLS, or without a token or certificates of callers. `prefix`: how the options that it names
+// begin.
+[[nodiscard]] absl::Status CheckServed(const MetricsServerOptions& options,
+                                       absl::string_view prefix = "--");
 
 // Returns the exit code. Blocking: with `serve` until the process is ended.
 int Metrics(const MetricsOptions& options);

@@ -18,6 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/net/openssl.h"
+#include "core/net/socket_address.h"
 #include "httplib.h"
 #include "millrace/status_macros.h"
 
@@ -193,6 +194,11 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   auto server = std::make_unique<MetricsServerImpl>(options, std::move(answer), std::move(http));
   MILLRACE_RETURN_IF_ERROR(server->Listen());
   return server;
+}
+
+std::string MetricsUrl(const MetricsServerOptions& options, int port) {
+  return absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
+                      FormatHostPort(options.address, port), "/metrics");
 }
 
 }  // namespace millrace::cli

@@ -2,7 +2,7 @@
 //
 // GET /metrics over HTTP, or HTTPS, for Prometheus.
 //
-// Defines: MetricsRequest, MetricsServerOptions, MetricsServer.
+// Defines: MetricsRequest, MetricsServerOptions, MetricsUrl(), MetricsServer.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto server, MetricsServer::Start({.port = 9464}, answer));
 #ifndef CORE_CLI_METRICS_METRICS_SERVER_H_
@@ -34,6 +34,9 @@ struct MetricsServerOptions {
   // PEM: callers must have a certificate of one of these. Empty: none is asked for.
   std::string client_ca_file;
 };
+
+// Of a server with these options that has `port`.
+[[nodiscard]] std::string MetricsUrl(const MetricsServerOptions& options, int port);
 
 // Whoever may connect may take all of its four threads for some seconds each; nothing else waits
 // for them. A request is at most some hundred headers of 8 KiB, and has no body.

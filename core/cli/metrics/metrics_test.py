@@ -129,6 +129,53 @@ class PrintTest(MetricsTestCase):
         self.assertEqual(again.returncode, 69, "two of them on one port")
 
 
+class RunTest(MetricsTestCase):
+    def run_with(self, *args):
+        """A run that serves its numbers, and their address."""
+        process = self.start_cluster("--metrics-port", "0", *args)
+        return process, line_with(process.stderr, "metrics at ").strip().removeprefix("millrace: metrics at ")
+
+    def test_a_run_serves_its_own_numbers_as_long_as_it_runs(self):
+        self.start_cluster("--name", "other")
+        process, url = self.run_with("--name", "mine")
+        self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/metrics$")
+        text = get(url + "?nodes=1")[2]
+        self.assertEqual(re.findall(r'^millrace_cluster_info\{.*?name="(\w*)"', text, re.M), ["mine"])
+        self.assertEqual(text.count('phase="running"} 1'), 1)
+        self.assertIn('node="worker:1"', text)
+        self.write("done", "")
+        self.assertEqual(process.wait(WAIT_S), 0)
+        with self.assertRaises(urllib.error.URLError):
+            get(url)
+
+    def test_with_tls_and_a_token(self):
+        certificate, key = self.make_certificate("server")
+        _, url = self.run_with("--metrics-certificate", certificate, "--metrics-key", key, "--metrics-scrape-token",
+                               self.write("token", "secret"))
+        self.assertTrue(url.startswith("https://"), url)
+        context = ssl.create_default_context(cafile=certificate)
+        self.assertEqual(get(url, context=context)[0], 401)
+        self.assertEqual(get(url, token="secret", context=context)[0], 200)
+
+    def test_mistakes_start_nothing(self):
+        for args, words in (
+            (["--metrics-address", "127.0.0.1"], "--metrics-address goes with --metrics-port"),
+            (["--metrics-port", "0", "--metrics-address", "0.0.0.0"], "give --metrics-certificate FILE and"),
+            (["--metrics-port", "0", "--metrics-address", "::", "--metrics-certificate", "a", "--metrics-key", "b"],
+             "--metrics-scrape-token FILE or --metrics-client-ca FILE"),
+            (["--metrics-port", "0", "--metrics-scrape-token", "none"], "none"),
+        ):
+            done = self.run_cli("run", *args, "--", "touch", "started")
+            self.assertIn(done.returncode, (64, 66), done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertFalse(os.path.exists(self.path("started")))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            done = self.run_cli("run", "--metrics-port", port, "--", "true")
+            self.assertEqual(done.returncode, 69, done.stderr)
+
+
 class ServeTest(MetricsTestCase):
     def test_clusters_come_and_go(self):
         url = self.serve()
