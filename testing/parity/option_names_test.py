@@ -167,13 +167,7 @@ _ADDED = {
         "output": "what becomes of the output that an observer hears",
         **dict.fromkeys(("timestamp_output", "color"), "the same"),
         "stdin": "stdin_fd and stdin_executor of the launcher",
-        **dict.fromkeys(
-            (
-                "metrics_port", "metrics_address", "metrics_scrape_token", "metrics_certificate", "metrics_key",
-                "metrics_client_ca",
-            ),
-            "what `millrace metrics` does",
-        ),
+        "metrics_": "what the options of `millrace metrics` begin with here",
         "timeout": "of the whole run, which ends by itself",
     },
 }
