@@ -23,8 +23,10 @@ bool Follower::Poll(absl::Time now, absl::Duration budget) {
     for (const SourceUpdate& update : updates_) {
       if (seen_ != nullptr) seen_(update);
       model_->Apply(update);
-      // A backlog lets time pass as it came, so that what is kept per second has no gap.
-      if (update.restart || update.arrived >= advanced_ + absl::Milliseconds(500)) {
+      // A backlog lets time pass as it came, so that what is kept per second has no gap; not within
+      // a transaction, of which a model makes no totals.
+      if (update.restart) advanced_ = absl::InfinitePast();
+      if (!update.more && update.arrived >= advanced_ + absl::Milliseconds(500)) {
         model_->Advance(update.arrived);
         advanced_ = update.arrived;
       }
