@@ -150,6 +150,14 @@ def _debian_roots():
         suite = "bookworm",
     )
     debian_root(
+        name = "debian_bookworm_browser_root",
+        packages = [
+            "chromium-headless-shell",
+            "fonts-dejavu-core",
+        ],
+        suite = "bookworm",
+    )
+    debian_root(
         name = "debian_bookworm_development_root",
         packages = [
             "adduser",

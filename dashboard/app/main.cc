@@ -30,6 +30,7 @@
 #include "dashboard/app/shell.h"
 #include "dashboard/app/window.h"
 #include "dashboard/model/model_json.h"
+#include "dashboard/report/html_report.h"
 #include "dashboard/source/cluster_finder.h"
 #include "dashboard/source/demo_source.h"
 #include "dashboard/source/live_source.h"
@@ -237,6 +238,28 @@ absl::Status DumpJson(const Options& options, Session* session) {
   return absl::OkStatus();
 }
 
+// Plays all of a recording up to `until`, so that the model has all of its past that it can keep.
+void PlayAll(Session* session, Playback* playback, absl::Time until) {
+  const absl::Time now = absl::Now();
+  playback->Seek(playback->begin());
+  session->Poll(now);
+  while (session->Poll(now + (until - playback->begin()))) {
+  }
+  session->Settle();
+}
+
+absl::Status WriteReport(const Options& options, Session* session) {
+  if (Playback* playback = session->source().playback(); playback != nullptr) {
+    PlayAll(session, playback,
+            options.after.has_value() ? playback->begin() + *options.after : playback->end());
+  } else {
+    MILLRACE_RETURN_IF_ERROR(WaitForData(session, options.after.value_or(absl::ZeroDuration())));
+  }
+  // For this user alone, as recordings are: it has what nodes have written.
+  return WriteFileAtomic(options.report,
+                         HtmlReport(session->model(), {.source = session->source().title()}), 0600);
+}
+
 // Adds the clusters that begin while the window is open. One takes the place of what has ended;
 // what lives stays in front.
 void AddNew(ClusterFinder* finder, Sessions* sessions, Shell* shell) {
@@ -320,7 +343,7 @@ absl::Status ShowWindow(const Options& options, Sessions* sessions) {
 }
 
 absl::Status Show(const Options& options, Sessions* sessions) {
-  const bool headless = options.dump_json || !options.screenshot.empty();
+  const bool headless = options.dump_json || !options.screenshot.empty() || !options.report.empty();
   if (Follows(options) && headless) {
     MILLRACE_ASSIGN_OR_RETURN(const ClusterFile cluster, NewestClusterFile());
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source,
@@ -331,6 +354,7 @@ absl::Status Show(const Options& options, Sessions* sessions) {
     for (auto& source : sources) MILLRACE_RETURN_IF_ERROR(sessions->Add(std::move(source)));
   }
   return options.dump_json             ? DumpJson(options, sessions->all().front())
+         : !options.report.empty()     ? WriteReport(options, sessions->all().front())
          : !options.screenshot.empty() ? Screenshot(options, sessions->all())
                                        : ShowWindow(options, sessions);
 }

@@ -69,6 +69,7 @@ void Declare(CLI::App* app, Words* words, Options* options) {
   app->add_option("--size", words->size);
   app->add_option("--after", words->after);
   app->add_flag("--dump-json", options->dump_json);
+  app->add_option("--report", options->report);
   app->add_option("--theme", words->theme);
   app->add_option("--scale", words->scale);
   app->add_option("--select", options->select);
@@ -114,6 +115,13 @@ absl::Status CheckSource(const Words& words, const Options& options) {
   if (options.connect.empty() || missing.empty()) return absl::OkStatus();
   return Wrong("--connect also needs ", absl::StrJoin(missing, ", "),
                "; on the driver's host use --cluster, which finds them by itself");
+}
+
+absl::Status CheckOutput(const Options& options) {
+  const int outputs = (options.screenshot.empty() ? 0 : 1) + (options.dump_json ? 1 : 0) +
+                      (options.report.empty() ? 0 : 1);
+  return outputs > 1 ? Wrong("give only one of --screenshot, --dump-json and --report")
+                     : absl::OkStatus();
 }
 
 absl::Status ReadDemo(const std::string& text, Options* options) {
@@ -200,6 +208,7 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
   if (options.help || options.version) return options;
   MILLRACE_RETURN_IF_ERROR(CheckNothingIsLeft(app.remaining()));
   MILLRACE_RETURN_IF_ERROR(CheckSource(words, options));
+  MILLRACE_RETURN_IF_ERROR(CheckOutput(options));
   MILLRACE_RETURN_IF_ERROR(ReadDemo(words.demo, &options));
   MILLRACE_RETURN_IF_ERROR(ReadPanel(words.panel, &options));
   MILLRACE_RETURN_IF_ERROR(ReadSize(words.size, &options));
@@ -251,7 +260,10 @@ What to write
   --record FILE             write everything that arrives to FILE, for --replay
   --screenshot FILE.png     write one picture and exit; needs an X server, and xvfb-run is enough
   --dump-json               print what the window would show as JSON and exit; needs no display
-  --after T                 with these two: how much of the cluster's time must pass first (0s)
+  --report FILE.html        write what happened as one page, for a browser or a printer, and exit;
+                            needs no display
+  --after T                 with these three: how much of the cluster's time must pass first (0s; a
+                            report of a recording: all of it)
 
   -h, --help                print this text and exit
   --version                 print the version and exit

@@ -41,6 +41,7 @@ struct Options {
   int height = 900;
   std::optional<absl::Duration> after;
   bool dump_json = false;
+  std::string report;
 
   std::optional<ThemeKind> theme;  // nullopt: the one that was chosen last, dark at first
   float scale = 0;                 // 0: of the monitor

@@ -84,6 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "--scenario boring: choose one of starting"},
         Mistake{{"--demo", "3", "--replay", "f"},
                 "give only one of --cluster, --connect, --replay and --demo"},
+        Mistake{{"--demo", "3", "--dump-json", "--report", "r.html"},
+                "give only one of --screenshot, --dump-json and --report"},
         Mistake{{"--size", "10x10"}, "--size 10x10: give WIDTHxHEIGHT in pixels, such as 1600x900"},
         Mistake{{"--size", "big"}, "--size big: give WIDTHxHEIGHT"},
         Mistake{{"--after", "soon"}, "--after soon: give a time such as 1.5s"},
@@ -120,7 +122,7 @@ std::set<std::string> Introduced(const std::string& help) {
 // It is written by hand and must not fall behind.
 TEST(HelpTest, IntroducesOptionsThatExist) {
   const std::set<std::string> options = Introduced(HelpText());
-  EXPECT_THAT(options, SizeIs(21));
+  EXPECT_THAT(options, SizeIs(22));
   for (const std::string& option : options) {
     const auto parsed = ParseOptions({option, "x"});
     if (parsed.ok()) continue;

@@ -105,15 +105,18 @@ void DashboardModel::TakeSlot(const v1::SlotStatus& slot) {
     node.task = slot.task_index();
     node.name = absl::StrCat(node.job, ":", node.task);
   }
+  const bool same_attempt = node.attempt == slot.attempt();
+  const auto told = std::exchange(node.reached, NodeState().reached);
   node.state = slot.state();
   node.attempt = slot.attempt();
   node.address = slot.address();
   node.pid = slot.pid();
-  node.reached.fill(absl::InfinitePast());
   for (const v1::StateTime& reached : slot.reached()) {
-    if (reached.state() >= 0 && reached.state() < kSlotStates) {
-      node.reached[reached.state()] = TimeFromProto(reached.time());
-    }
+    const v1::SlotState state = reached.state();
+    if (state < 0 || state >= kSlotStates) continue;
+    node.reached[state] = TimeFromProto(reached.time());
+    if (same_attempt && told[state] == node.reached[state]) continue;
+    timeline_.AddState({node.reached[state], id, node.attempt, state});
   }
   node.error = slot.has_error() ? slot.error().message() : "";
   node.stopped = slot.stopped();

@@ -132,4 +132,22 @@ std::string FormatDateTime(absl::Time time, absl::TimeZone zone) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%E3S", time, zone);
 }
 
+double AxisTop(double value) {
+  if (!(value > 0)) return 1;
+  const double tens = std::pow(10.0, std::floor(std::log10(value)));
+  for (const double step : {1.0, 2.0, 2.5, 5.0, 10.0}) {
+    if (value <= step * tens * 1.0001) return step * tens;
+  }
+  return 10 * tens;
+}
+
+absl::Duration TickStep(absl::Duration span, double most) {
+  static constexpr int kSteps[] = {1,   2,   5,   10,   15,   30,   60,    120,
+                                   300, 600, 900, 1800, 3600, 7200, 14400, 43200};
+  for (const int seconds : kSteps) {
+    if (absl::FDivDuration(span, absl::Seconds(seconds)) <= most) return absl::Seconds(seconds);
+  }
+  return absl::Hours(24);
+}
+
 }  // namespace millrace::dashboard

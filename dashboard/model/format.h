@@ -3,7 +3,8 @@
 // Numbers as an instrument shows them: at most four significant digits, a unit, a stable width.
 //
 // Defines: FormatNumber(), FormatSi(), FormatBytes(), FormatBytesRate(), FormatPercent(),
-// FormatFraction(), FormatCount(), FormatSpan(), FormatAge(), FormatClock(), FormatDateTime().
+// FormatFraction(), FormatCount(), FormatSpan(), FormatAge(), FormatClock(), FormatDateTime();
+// AxisTop(), TickStep() for the axes of plots.
 //
 // Unknown values (kUnknown, infinite times and durations) are written "–". Thread safety: pure
 // functions.
@@ -41,6 +42,11 @@ namespace millrace::dashboard {
 [[nodiscard]] std::string FormatClock(absl::Time time, absl::TimeZone zone);
 // "2026-01-02 10:41:07.312".
 [[nodiscard]] std::string FormatDateTime(absl::Time time, absl::TimeZone zone);
+
+// A round number at or above `value`: 1, 2, 2.5, 5 and their tens. 1 if it is not above 0.
+[[nodiscard]] double AxisTop(double value);
+// The smallest round time that is in `span` at most `most` times; a day if there is none.
+[[nodiscard]] absl::Duration TickStep(absl::Duration span, double most);
 
 }  // namespace millrace::dashboard
 

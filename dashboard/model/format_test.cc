@@ -73,5 +73,17 @@ TEST(Format, TimesAreClockTimesAndAges) {
   EXPECT_EQ(FormatClock(absl::InfinitePast(), absl::UTCTimeZone()), "–");
 }
 
+TEST(Format, AxesEndAtRoundNumbersAndHaveRoundSteps) {
+  EXPECT_EQ(AxisTop(0), 1);
+  EXPECT_EQ(AxisTop(-3), 1);
+  EXPECT_EQ(AxisTop(4), 5);
+  EXPECT_EQ(AxisTop(100), 100);
+  EXPECT_EQ(AxisTop(2100), 2500);
+  EXPECT_DOUBLE_EQ(AxisTop(0.07), 0.1);
+  EXPECT_EQ(TickStep(absl::Seconds(10), 10), absl::Seconds(1));
+  EXPECT_EQ(TickStep(absl::Minutes(5), 10), absl::Seconds(30));
+  EXPECT_EQ(TickStep(absl::Hours(1), 0), absl::Hours(24));
+}
+
 }  // namespace
 }  // namespace millrace::dashboard

@@ -1,8 +1,12 @@
 #include "dashboard/model/timeline.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/text.h"
 #include "core/proto/time_proto.h"
+#include "dashboard/model/format.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -11,7 +15,21 @@ bool IsFailure(const TimelineEvent& event) {
   return event.kind == "failure" && event.executor_id >= 0;
 }
 
+std::optional<MarkKind> KindOf(const TimelineEvent& event) {
+  if (event.kind == "failure") return MarkKind::kFailure;
+  if (event.kind == "restart") return MarkKind::kRestart;
+  if (event.kind == "membership") return MarkKind::kJoin;
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string FormatMark(const TimelineMark& mark, absl::TimeZone zone, size_t max_bytes) {
+  std::string text = absl::StrCat(FormatClock(mark.event->time, zone), "  ",
+                                  Ellipsize(mark.event->text, max_bytes));
+  if (mark.count > 1) absl::StrAppend(&text, " (and ", mark.count - 1, " more)");
+  return text;
+}
 
 // The coordinator waits a moment before it names a first cause, and names it in an event of the
 // cluster: the node's own failure stands before it, among those that came at the same time.
@@ -61,12 +79,55 @@ void Timeline::Add(const v1::Event& proto) {
     event.folded = true;
   }
   if (event.folded) ++folded_;
+  if (const std::optional<MarkKind> kind = KindOf(event); kind.has_value()) {
+    marked_.push_back({event.time, event.number, *kind});
+  }
   if (events_.size() <= kMaxEvents) return;
   const auto oldest = static_cast<int64_t>(events_.front().number) == first_cause_number_
                           ? events_.begin() + 1
                           : events_.begin();
   if (oldest->folded) --folded_;
+  std::erase_if(marked_, [&](const Marked& mark) { return mark.number == oldest->number; });
   events_.erase(oldest);
+}
+
+std::vector<TimelineMark> Timeline::Marks(absl::Time from, absl::Time to,
+                                          absl::Duration gap) const {
+  std::vector<Marked> within;
+  for (const Marked& mark : marked_) {
+    if (mark.time >= from && mark.time <= to) within.push_back(mark);
+  }
+  const auto before = [](const Marked& a, const Marked& b) { return a.time < b.time; };
+  if (!std::is_sorted(within.begin(), within.end(), before)) {
+    std::stable_sort(within.begin(), within.end(), before);
+  }
+  const auto rank = [this](uint64_t number, MarkKind kind) {
+    return static_cast<int>(kind) + (static_cast<int64_t>(number) == first_cause_number_ ? 1 : 0);
+  };
+  std::vector<TimelineMark> marks;
+  std::vector<uint64_t> numbers;
+  absl::Time begin;  // of what falls together
+  for (const Marked& mark : within) {
+    if (marks.empty() || mark.time - begin >= gap) {
+      begin = mark.time;
+      marks.push_back({.time = mark.time, .kind = mark.kind});
+      numbers.push_back(mark.number);
+      continue;
+    }
+    TimelineMark& last = marks.back();
+    ++last.count;
+    if (rank(mark.number, mark.kind) <= rank(numbers.back(), last.kind)) continue;
+    last.time = mark.time;
+    last.kind = mark.kind;
+    numbers.back() = mark.number;
+  }
+  for (size_t i = 0; i < marks.size(); ++i) marks[i].event = Find(numbers[i]);
+  return marks;
+}
+
+void Timeline::AddState(const StateChange& change) {
+  states_.push_back(change);
+  if (states_.size() > kMaxStates) states_.pop_front();
 }
 
 void Timeline::SetPhase(v1::ClusterInfo::Phase phase, absl::Time time) {

@@ -82,5 +82,53 @@ TEST(Timeline, HasPhasesWithoutGaps) {
   EXPECT_EQ(timeline.epochs().size(), 2u);
 }
 
+TEST(Timeline, MarksFailuresRestartsAndJoinsOneForWhatFallsTogether) {
+  Timeline timeline;
+  timeline.Add(Event(0, "membership", v1::Event::SEVERITY_INFO, -1, 1));
+  timeline.Add(Event(1, "slot", v1::Event::SEVERITY_INFO, 1, 1.2));
+  timeline.Add(Event(2, "restart", v1::Event::SEVERITY_WARNING, 1, 5));
+  timeline.Add(Event(3, "failure", v1::Event::SEVERITY_ERROR, 2, 9.0));
+  // Told late, for it waited for another.
+  timeline.Add(Event(4, "restart", v1::Event::SEVERITY_WARNING, 3, 8.8));
+  timeline.Add(Event(5, "failure", v1::Event::SEVERITY_ERROR, 4, 9.1));
+  const absl::Time t = absl::UnixEpoch();
+  const auto marks = timeline.Marks(t, t + absl::Seconds(20), absl::Seconds(1));
+  ASSERT_EQ(marks.size(), 3u);
+  EXPECT_EQ(marks[0].kind, MarkKind::kJoin);
+  EXPECT_EQ(marks[1].kind, MarkKind::kRestart);
+  EXPECT_EQ(marks[1].event->number, 2u);
+  EXPECT_EQ(marks[2].kind, MarkKind::kFailure);
+  EXPECT_EQ(marks[2].event->number, 3u);
+  EXPECT_EQ(marks[2].time, t + absl::Seconds(9));
+  EXPECT_EQ(marks[2].count, 3);
+  EXPECT_EQ(FormatMark(marks[2], absl::UTCTimeZone()), "00:00:09.0  failure text (and 2 more)");
+  EXPECT_EQ(FormatMark(marks[1], absl::UTCTimeZone(), 6), "00:00:05.0  res...");
+  EXPECT_EQ(timeline.Marks(t, t + absl::Seconds(20), absl::ZeroDuration()).size(), 5u);
+  EXPECT_EQ(timeline.Marks(t + absl::Seconds(2), t + absl::Seconds(6), absl::Seconds(1)).size(),
+            1u);
+}
+
+TEST(Timeline, TheFirstCauseIsTheMarkOfWhatFellUponItsTime) {
+  Timeline timeline;
+  timeline.Add(Event(0, "failure", v1::Event::SEVERITY_ERROR, 4, 8.9));
+  v1::Event cause = Event(1, "failure", v1::Event::SEVERITY_ERROR, 3, 9);
+  cause.set_first_cause(true);
+  timeline.Add(cause);
+  const absl::Time t = absl::UnixEpoch();
+  const auto marks = timeline.Marks(t, t + absl::Seconds(20), absl::Seconds(1));
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_EQ(marks[0].event->number, 1u);
+}
+
+// Events go when there are too many, and their marks with them.
+TEST(Timeline, HasNoMarkOfAnEventThatIsGone) {
+  Timeline timeline;
+  timeline.Add(Event(0, "restart", v1::Event::SEVERITY_WARNING, 3, 1));
+  for (uint64_t i = 1; i <= Timeline::kMaxEvents; ++i) {
+    timeline.Add(Event(i, "slot", v1::Event::SEVERITY_INFO, -1, static_cast<double>(i)));
+  }
+  EXPECT_TRUE(timeline.Marks(absl::UnixEpoch(), absl::InfiniteFuture(), absl::Seconds(1)).empty());
+}
+
 }  // namespace
 }  // namespace millrace::dashboard

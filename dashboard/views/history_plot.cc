@@ -15,21 +15,11 @@ namespace {
 double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 absl::Time FromSeconds(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
-// A round number at or above `value`: 1, 2, 2.5, 5 and their tens.
-double RoundUp(double value) {
-  if (!(value > 0)) return 1;
-  const double tens = std::pow(10.0, std::floor(std::log10(value)));
-  for (const double step : {1.0, 2.0, 2.5, 5.0, 10.0}) {
-    if (value <= step * tens * 1.0001) return step * tens;
-  }
-  return 10 * tens;
-}
-
-// As RoundUp(), in powers of two above a KiB: memory.
-double RoundUpBytes(double value) {
+// As AxisTop(), in powers of two above a KiB: memory.
+double AxisTopBytes(double value) {
   double unit = 1;
   while (value > unit * 1024 && unit < 1e18) unit *= 1024;
-  return RoundUp(value / unit) * unit;
+  return AxisTop(value / unit) * unit;
 }
 
 int FormatTick(double value, char* buffer, int size, void* data) {
@@ -122,13 +112,8 @@ std::string Csv(const ViewContext& context, std::span<const HistoryLine> lines) 
 }  // namespace
 
 void SetupTimeTicks(const ViewContext& context, double from, double to, float width) {
-  static constexpr double kSteps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
-                                      600, 900, 1800, 3600, 7200, 14400, 43200, 86400};
-  double step = kSteps[0];
-  for (const double candidate : kSteps) {
-    step = candidate;
-    if ((to - from) / candidate * (90 * context.scale) <= width) break;
-  }
+  const double step = absl::ToDoubleSeconds(
+      TickStep(absl::Seconds(to - from), std::max(0.0F, width) / (90 * context.scale)));
   std::vector<double> places;
   std::vector<std::string> labels;
   // A label stands around its tick: near the right edge it would be cut.
@@ -236,7 +221,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
         if (Known(point.max)) top = std::max<double>(top, point.max);
       }
     }
-    top = unit == ValueUnit::kBytes ? RoundUpBytes(top * 1.05) : RoundUp(top * 1.05);
+    top = unit == ValueUnit::kBytes ? AxisTopBytes(top * 1.05) : AxisTop(top * 1.05);
   }
   ImPlot::SetupAxes(nullptr, nullptr, ImPlotAxisFlags_NoHighlight, ImPlotAxisFlags_NoHighlight);
   ImPlot::SetupAxisLimits(ImAxis_X1, from, to, ImPlotCond_Always);

@@ -157,16 +157,11 @@ void TimelinePanel::Strip(const ViewContext& context, ClusterMetric metric, ImVe
 }
 
 void TimelinePanel::Axis(const ViewContext& context, ImVec2 min, ImVec2 max) {
-  static constexpr double kSteps[] = {1,   2,   5,   10,  15,   30,   60,
-                                      120, 300, 600, 900, 1800, 3600, 7200};
   const TimeRange range = Range(context);
   const double from = absl::ToUnixMicros(range.from) / 1e6;
   const double to = absl::ToUnixMicros(range.to) / 1e6;
-  double step = 1;
-  for (const double candidate : kSteps) {
-    step = candidate;
-    if ((to - from) / candidate * 84 * context.scale <= max.x - min.x) break;
-  }
+  const double step = absl::ToDoubleSeconds(
+      TickStep(range.to - range.from, std::max(0.0F, max.x - min.x) / (84 * context.scale)));
   ImDrawList* list = ImGui::GetWindowDrawList();
   int count = 0;
   for (double at = std::ceil(from / step) * step; at <= to && count < 64; at += step, ++count) {

@@ -78,7 +78,8 @@ ALLOWED = {
     "dashboard/model": _CONTROL,
     "dashboard/views": _CONTROL | {"dashboard/model"},
     "dashboard/source": _CONTROL | {"dashboard/model"},
-    "dashboard/app": _CONTROL | {"dashboard/model", "dashboard/source", "dashboard/views"},
+    "dashboard/report": _CONTROL | {"dashboard/model"},
+    "dashboard/app": _CONTROL | {"dashboard/model", "dashboard/report", "dashboard/source", "dashboard/views"},
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
     # What users include.
