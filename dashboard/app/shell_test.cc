@@ -176,6 +176,24 @@ TEST_F(ShellTest, ADragOverAPlotIsTheBrushOfAllPanelsAndEscGoesBack) {
   EXPECT_TRUE(session().brush.live);
 }
 
+TEST_F(ShellTest, AFailureIsMarkedOnPlotsAndAClickSelectsItWithItsNode) {
+  Open(8, "oom-cascade");
+  const TimelineEvent* cause = session().model().timeline().first_cause();
+  ASSERT_NE(cause, nullptr);
+  for (const Panel panel : {Panel::kFeed, Panel::kGpus}) {
+    session().selection = Selection();
+    Press(KeyOf(panel));
+    const ImGuiWindow* window = Window(panel);
+    const float y = window->Pos.y + (panel == Panel::kFeed ? 160 : window->Size.y - 60);
+    for (float x = window->Pos.x + 60;
+         x < window->Pos.x + window->Size.x && session().selection.node < 0; x += 4) {
+      Click(x, y);
+    }
+    EXPECT_EQ(session().selection.event, static_cast<int64_t>(cause->number));
+    EXPECT_EQ(session().selection.node, cause->executor_id);
+  }
+}
+
 TEST_F(ShellTest, SpacePausesAndGoesOn) {
   Open(8, "");
   Press(ImGuiKey_Space);

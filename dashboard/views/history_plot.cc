@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -175,6 +176,73 @@ void BrushPlot(const ViewContext& context, double from, double to, Commands* com
   }
 }
 
+namespace {
+
+// A mark's shape is this wide, and so far apart are marks at least.
+constexpr float kMarkPx = 9;
+
+ImU32 MarkColor(const Theme& theme, MarkKind kind) {
+  return kind == MarkKind::kFailure   ? theme.bad
+         : kind == MarkKind::kRestart ? theme.caution
+                                      : theme.joined;
+}
+
+}  // namespace
+
+void MarkLine(const ViewContext& context, ImDrawList* list, const TimelineMark& mark, float x,
+              float top, float bottom) {
+  const bool strong = mark.event->first_cause ||
+                      context.selection.event == static_cast<int64_t>(mark.event->number);
+  list->AddLine(ImVec2(x, top), ImVec2(x, bottom),
+                Fade(MarkColor(context.theme, mark.kind), strong ? 1.0F : 0.45F),
+                (strong ? 1.5F : 1.0F) * context.scale);
+}
+
+void MarkPlot(const ViewContext& context, double from, double to, Commands* commands) {
+  const ImVec2 min = ImPlot::GetPlotPos();
+  const ImVec2 size = ImPlot::GetPlotSize();
+  const ImVec2 max(min.x + size.x, min.y + size.y);
+  const double px = (to - from) / std::max(1.0F, size.x);  // seconds
+  const float half = kMarkPx / 2 * context.scale;
+  ImDrawList* list = ImPlot::GetPlotDrawList();
+  ImPlot::PushPlotClipRect();
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  const bool hovered = ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(min, max);
+  std::optional<TimelineMark> hit;
+  for (const TimelineMark& mark : context.model.timeline().Marks(FromSeconds(from), FromSeconds(to),
+                                                                 absl::Seconds(px * 2 * half))) {
+    const float x = min.x + static_cast<float>((Seconds(mark.time) - from) / px);
+    MarkLine(context, list, mark, x, min.y, max.y);
+    const ImU32 color = MarkColor(context.theme, mark.kind);
+    const float y = min.y + half + 1;
+    if (mark.kind == MarkKind::kFailure) {
+      list->AddNgonFilled(ImVec2(x, y), half, color, 4);
+    } else if (mark.kind == MarkKind::kRestart) {
+      list->AddTriangleFilled(ImVec2(x, y - half), ImVec2(x + half, y + half * 0.8F),
+                              ImVec2(x - half, y + half * 0.8F), color);
+    } else {
+      list->AddRectFilled(ImVec2(x - half * 0.35F, y - half), ImVec2(x + half * 0.35F, y + half),
+                          color);
+    }
+    if (hovered && std::fabs(mouse.x - x) <= half) hit = mark;
+  }
+  ImPlot::PopPlotClipRect();
+  if (!hit.has_value()) return;
+  if (ImGui::BeginTooltip()) {
+    ImGui::PushTextWrapPos(ImGui::GetFontSize() * 40);
+    Text(context.theme, FormatMark(*hit, context.model.options().zone),
+         MarkColor(context.theme, hit->kind));
+    ImGui::PopTextWrapPos();
+    ImGui::EndTooltip();
+  }
+  if (ImGui::IsMouseReleased(0) && ImGui::GetIO().MouseDragMaxDistanceSqr[0] <= 36) {
+    Selection selection = context.selection;
+    selection.event = static_cast<int64_t>(hit->event->number);
+    if (hit->event->executor_id >= 0) selection.node = hit->event->executor_id;
+    commands->Select(selection);
+  }
+}
+
 std::string FormatValue(ValueUnit unit, double value) {
   if (!Known(value)) return "–";
   switch (unit) {
@@ -275,6 +343,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
       commands->Export(absl::StrCat("plot-", name), Csv(context, lines));
     }
   }
+  MarkPlot(context, from, to, commands);
   BrushPlot(context, from, to, commands);
   ImPlot::EndPlot();
   ImGui::PopFont();

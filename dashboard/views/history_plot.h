@@ -4,14 +4,15 @@
 // and the small line without axes that stands in tables.
 //
 // Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline(), TrendArrow(),
-// BrushPlot(), SetupTimeTicks(), PointsFor().
+// BrushPlot(), SetupTimeTicks(), MarkPlot(), MarkLine(), PointsFor().
 //
 //   const HistoryLine lines[] = {{"rows", points, theme.accent}};
 //   HistoryPlot(context, "##rows", size, lines, ValueUnit::kRows, &commands);
 //
 // Dragging over a plot sets the time brush, a double click goes back to the live view, Ctrl and the
 // wheel zoom about the cursor, a right click exports it as CSV. Gaps are drawn as gaps; a span with
-// several values has its band from minimum to maximum under the mean.
+// several values has its band from minimum to maximum under the mean. Failures, restarts and joins
+// are marked; under the mouse a mark says what happened, and a click selects that event.
 //
 // Thread safety: between NewFrame() and Render(), on the window's thread.
 
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "dashboard/model/history.h"
+#include "dashboard/model/timeline.h"
 #include "dashboard/views/panel.h"
 
 namespace millrace::dashboard {
@@ -58,6 +60,11 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
 // and what hands do to the time brush. Seconds since 1970.
 void SetupTimeTicks(const ViewContext& context, double from, double to, float width);
 void BrushPlot(const ViewContext& context, double from, double to, Commands* commands);
+// And marks of what happened meanwhile, drawn over the lines.
+void MarkPlot(const ViewContext& context, double from, double to, Commands* commands);
+// One mark's line from `top` to `bottom` at `x`.
+void MarkLine(const ViewContext& context, ImDrawList* list, const TimelineMark& mark, float x,
+              float top, float bottom);
 
 // `points` between `from` and `to` as a line of its own scale (0 to the greatest value, or to
 // `ceiling` if that is not 0), at the cursor, which it advances.

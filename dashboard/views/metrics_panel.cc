@@ -301,7 +301,10 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
         }
       }
     }
-    if (axis_ == 1) BrushPlot(context, from, to, commands);
+    if (axis_ == 1) {
+      MarkPlot(context, from, to, commands);
+      BrushPlot(context, from, to, commands);
+    }
     ImPlot::EndPlot();
   }
   ImGui::EndGroup();

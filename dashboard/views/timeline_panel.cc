@@ -286,12 +286,11 @@ void TimelinePanel::Lanes(const ViewContext& context, ImVec2 size, Commands* com
   const auto waits =
       lane(strip, "starved", FormatFraction(model.cluster_value(ClusterMetric::kStarved)));
   Strip(context, ClusterMetric::kStarved, waits.first, waits.second, 1, theme.starved);
-  if (const TimelineEvent* cause = model.timeline().first_cause(); cause != nullptr) {
-    const float x = PlaceOf(cause->time, Range(context), left, right);
-    if (x >= left && x <= right) {
-      ImDrawList* list = ImGui::GetWindowDrawList();
-      list->AddLine(ImVec2(x, at.y), ImVec2(x, bottom - axis), theme.bad, 1.5F);
-    }
+  const TimeRange range = Range(context);
+  const absl::Duration gap = (range.to - range.from) * (4 * px / std::max(1.0F, right - left));
+  for (const TimelineMark& mark : model.timeline().Marks(range.from, range.to, gap)) {
+    MarkLine(context, ImGui::GetWindowDrawList(), mark, PlaceOf(mark.time, range, left, right),
+             mark.event->first_cause ? at.y : rows.first.y, bottom - axis);
   }
   Interact(context, ImVec2(left, at.y), ImVec2(right, bottom), hit, commands);
   ImGui::EndChild();
