@@ -56,7 +56,9 @@ absl::Status ErrorOf(const HttpResponse& response, const std::string& about) {
     status = absl::StatusCode::kUnauthenticated;
     absl::StrAppend(&what, "; this etcd wants a user: give user and password_file");
   }
-  if (absl::StrContains(what, "authentication failed")) {
+  // The latter: a token that is older than a change of users or roles.
+  if (absl::StrContains(what, "authentication failed") ||
+      absl::StrContains(what, "revision of auth store is old")) {
     status = absl::StatusCode::kUnauthenticated;
   }
   if (status == absl::StatusCode::kPermissionDenied) {
