@@ -164,6 +164,16 @@ class RunOnTest(AgentsTestCase):
         self.assertEqual(done.returncode, 64, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def test_the_hosts_of_a_sagemaker_job_are_a_cluster(self):
+        agent = self.start_agent("127.0.0.2")
+        host, port = agent.address.split(":")
+        env = {"SM_HOSTS": json.dumps([host]), "SM_CURRENT_HOST": host}
+        args = ["--on", "sagemaker", "--port", port, "--secret-file", self.secret, "--", "true"]
+        done = self.run_cli("run", *args, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(agent.said("adopted as executor 0"), agent.lines)
+        self.assertIn("SM_HOSTS", self.failure_of(*args, code=70))
+
     def test_secrets_that_are_not_the_agents_are_refused_and_logged(self):
         agent = self.start_agent("127.0.0.2")
         other = self.path("other.json")
