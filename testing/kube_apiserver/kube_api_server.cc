@@ -26,6 +26,7 @@ extern "C" {
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "core/base/random.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
 #include "testing/kube_apiserver/programs.h"
