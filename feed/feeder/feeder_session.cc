@@ -11,6 +11,10 @@
 namespace millrace {
 namespace {
 
+// A wait that takes so much longer than it may was one of a process that was stopped: it
+// could not hear its node either, and the time counts against nobody.
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
 SessionOptions WithProgress(SessionOptions options, absl::Duration now) {
   if (options.progress == nullptr) {
     options.progress = std::make_shared<FeedProgress>();
@@ -169,17 +173,22 @@ void FeedSession::Changed() {
 
 absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
   const absl::Duration began = RealClock()->SteadyNow();
+  absl::Duration missed;
   while (true) {
     if (state_.end != SessionEnd::kOpen || state_.revoked_row.has_value()) {
       return EndStatus(done_is_ok);
     }
     if (ready()) return absl::OkStatus();
     const absl::Duration deadline =
-        answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
-                  : opened_at_ + open_timeout_;
-    const absl::Duration left = deadline - RealClock()->SteadyNow();
+        missed + (answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
+                            : opened_at_ + open_timeout_);
+    const absl::Duration now = RealClock()->SteadyNow();
+    const absl::Duration left = deadline - now;
     if (left > absl::ZeroDuration()) {
-      WaitForChange(left);
+      const absl::Duration asked = std::min(left, kLongestWait);
+      WaitForChange(asked);
+      const absl::Duration took = RealClock()->SteadyNow() - now;
+      if (took > 2 * asked + kLongestWait) missed += took;  // twice: see WaitForChange()
       continue;
     }
     if (answered_) return TimeoutErrorLocked();

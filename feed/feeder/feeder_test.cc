@@ -1,6 +1,9 @@
 #include "feed/feeder/feeder.h"
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -198,6 +201,31 @@ TEST_F(FeederTest, NoAnswerToOpenIsUnavailable) {
   EXPECT_THAT((*session)->Send(Ids(0, 1)),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer to OPEN")));
   EXPECT_EQ((*session)->state().end, SessionEnd::kUnanswered);
+}
+
+// As if somebody had pressed Ctrl-Z: what a node answers meanwhile is heard afterwards.
+TEST_F(FeederTest, TimeInWhichTheProcessIsStoppedIsNoSilenceOfTheNode) {
+  auto feeder = Feeder::Start({.open_timeout = absl::Seconds(2)});
+  ASSERT_THAT(feeder, IsOk());
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute());
+  auto session = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(session, IsOk());
+  auto other = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(other, IsOk());
+  const absl::Time began = absl::Now();
+  Thread waits("waits", [&] { (*other)->Send(Ids(0, 1)).IgnoreError(); });
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::usleep(200'000);
+    ::kill(::getppid(), SIGSTOP);
+    ::usleep(4'000'000);
+    ::kill(::getppid(), SIGCONT);
+    ::_exit(0);
+  }
+  EXPECT_THAT((*session)->Send(Ids(0, 1)), StatusIs(absl::StatusCode::kUnavailable));
+  // 4 s did not count.
+  EXPECT_GE(absl::Now() - began, absl::Seconds(5.5));
+  ::waitpid(child, nullptr, 0);
 }
 
 // How a login to the reply endpoint that `open` names ends, and the socket that it came over.
