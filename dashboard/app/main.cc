@@ -70,9 +70,11 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
     demo.scenario = options.scenario;
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, MakeDemoSource(demo));
     sources.push_back(std::move(source));
-  } else if (!options.replay.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenRecording(options.replay));
-    sources.push_back(std::move(source));
+  } else if (!options.recordings.empty()) {
+    for (const std::string& path : options.recordings) {
+      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenRecording(path));
+      sources.push_back(std::move(source));
+    }
   } else if (!options.connect.empty()) {
     LiveOptions live;
     live.client.address = options.connect;
@@ -95,7 +97,7 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
 
 // Without a flag that says what to show: what runs on this host.
 bool Follows(const Options& options) {
-  return options.demo < 0 && options.replay.empty() && options.connect.empty() &&
+  return options.demo < 0 && options.recordings.empty() && options.connect.empty() &&
          options.clusters.empty();
 }
 

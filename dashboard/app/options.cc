@@ -59,7 +59,7 @@ void Declare(CLI::App* app, Words* words, Options* options) {
   app->add_option("--operator-token-file", words->operator_token_file);
   app->add_option("--ca", words->ca_file);
   app->add_option("--identity", words->identity_file);
-  app->add_option("--replay", options->replay);
+  app->add_option("--replay", options->recordings)->allow_extra_args(false);
   app->add_option("--demo", words->demo);
   app->add_option("--scenario", options->scenario);
   app->add_option("--record", options->record);
@@ -94,7 +94,7 @@ absl::Status CheckNothingIsLeft(const std::vector<std::string>& rest) {
 }
 
 absl::Status CheckSource(const Words& words, const Options& options) {
-  const int sources = (words.demo.empty() ? 0 : 1) + (options.replay.empty() ? 0 : 1) +
+  const int sources = (words.demo.empty() ? 0 : 1) + (options.recordings.empty() ? 0 : 1) +
                       (options.connect.empty() ? 0 : 1) + (options.clusters.empty() ? 0 : 1);
   if (sources > 1) return Wrong("give only one of --cluster, --connect, --replay and --demo");
   if (!options.scenario.empty() && words.demo.empty()) {
@@ -241,7 +241,8 @@ Which cluster (without an option: the newest one on this host, joined by each th
     --identity FILE         identity_pem
     --operator-token-file FILE
                             the operator's token, if you want to restart nodes or stop the cluster
-  --replay FILE             a recording that --record has made
+  --replay FILE             a recording that --record has made; repeat the option to have several in
+                            one window, each at its own place
   --demo N                  a simulated cluster of N nodes with 8 GPUs each
     --scenario NAME         what happens in it: starting, missing-slot, slow-source, slow-node,
                             skewed, oom-cascade, flapping, gpu-hot, gpu-unknown, idle, huge, stale,

@@ -23,14 +23,14 @@ namespace millrace::dashboard {
 struct Options {
   bool help = false;
   bool version = false;
-  std::vector<std::string> clusters;  // --cluster: ids, their beginnings, or files
-  std::string connect;                // host:port
-  std::string token;                  // contents of --token-file; a secret
-  std::string operator_token;         // contents of --operator-token-file; a secret
-  std::string ca_pem;                 // contents of --ca
-  std::string identity_pem;           // contents of --identity
-  std::string replay;
-  int demo = -1;  // nodes; -1: no demo
+  std::vector<std::string> clusters;    // --cluster: ids, their beginnings, or files
+  std::string connect;                  // host:port
+  std::string token;                    // contents of --token-file; a secret
+  std::string operator_token;           // contents of --operator-token-file; a secret
+  std::string ca_pem;                   // contents of --ca
+  std::string identity_pem;             // contents of --identity
+  std::vector<std::string> recordings;  // --replay
+  int demo = -1;                        // nodes; -1: no demo
   std::string scenario;
   std::string record;
 

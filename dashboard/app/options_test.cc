@@ -46,6 +46,12 @@ TEST(OptionsTest, ClustersMayBeSeveral) {
   EXPECT_THAT(options->clusters, ElementsAre("a", "b"));
 }
 
+TEST(OptionsTest, RecordingsMayBeSeveral) {
+  const auto options = ParseOptions({"--replay", "a.mrec", "--replay=b.mrec"});
+  ASSERT_THAT(options, IsOk());
+  EXPECT_THAT(options->recordings, ElementsAre("a.mrec", "b.mrec"));
+}
+
 TEST(OptionsTest, WithoutAnyTheNewestClusterIsFollowed) {
   const auto options = ParseOptions({});
   ASSERT_THAT(options, IsOk());
