@@ -53,7 +53,7 @@ DashboardModel::DashboardModel(ModelOptions options)
 
 void DashboardModel::Bump() {
   version_ = NextVersion();
-  queues_changed_ = false;
+  if (std::exchange(queues_changed_, false) || slots_changed_) queues_version_ = version_;
   if (std::exchange(slots_changed_, false)) slots_version_ = version_;
   if (std::exchange(hosts_changed_, false)) hosts_version_ = version_;
 }

@@ -150,6 +150,8 @@ class DashboardModel {
   // complete. No two models give the same ones.
   [[nodiscard]] uint64_t version() const { return version_; }              // anything
   [[nodiscard]] uint64_t slots_version() const { return slots_version_; }  // slots
+  // Slots, or which queues nodes have.
+  [[nodiscard]] uint64_t queues_version() const { return queues_version_; }
   // Which hosts and GPUs there are, and which of them are not known.
   [[nodiscard]] uint64_t hosts_version() const { return hosts_version_; }
 
@@ -201,6 +203,7 @@ class DashboardModel {
   absl::Time logs_known_until_ = absl::InfinitePast();
   uint64_t version_ = 0;
   uint64_t slots_version_ = 0;
+  uint64_t queues_version_ = 0;
   uint64_t hosts_version_ = 0;
   absl::Time viewer_now_ = absl::InfinitePast();
   absl::Time now_ = absl::UnixEpoch();

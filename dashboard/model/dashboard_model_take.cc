@@ -78,6 +78,7 @@ bool DashboardModel::Reserve(int executor_id) {
     return false;
   }
   while (nodes_.size() <= static_cast<size_t>(executor_id)) {
+    slots_changed_ = true;
     NodeState& node = nodes_.emplace_back();
     node.executor_id = static_cast<int>(nodes_.size()) - 1;
     counters_.emplace_back();

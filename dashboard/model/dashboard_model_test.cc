@@ -100,6 +100,46 @@ TEST(DashboardModel, DividesCountersByTheTimeBetweenTwoSamples) {
   EXPECT_THAT(node.rows_per_second, FloatNear(200, 0.1f));
 }
 
+// What tables of queues are made anew for, however often their values change.
+TEST(DashboardModel, TellsOfOtherQueuesAndNotOfTheirValues) {
+  DashboardModel model;
+  model.Apply(Live(Begin(1), 0));
+  const uint64_t slots = model.slots_version();
+  const uint64_t none = model.queues_version();
+  model.Apply(Live(Sample(1), 1));
+  const uint64_t one = model.queues_version();
+  EXPECT_NE(one, none);
+  model.Apply(Live(Sample(3), 3));
+  EXPECT_EQ(model.queues_version(), one);
+  EXPECT_EQ(model.slots_version(), slots);
+  v1::WatchUpdate more = Sample(4);
+  more.mutable_nodes(0)->mutable_sample()->add_queues()->set_queue("other");
+  model.Apply(Live(more, 4));
+  EXPECT_NE(model.queues_version(), one);
+  // A node of which nothing but a sample is known is a row too.
+  v1::WatchUpdate unknown = Sample(5);
+  unknown.mutable_nodes(0)->set_executor_id(7);
+  model.Apply(Live(unknown, 5));
+  EXPECT_NE(model.slots_version(), slots);
+}
+
+TEST(DashboardModel, KeepsWhenEachAttemptReachedEachState) {
+  DashboardModel model;
+  model.Apply(Live(Begin(1), 0));
+  model.Apply(Live(Begin(1), 1));  // a snapshot repeats what is known
+  v1::WatchUpdate again = Begin(1);
+  again.set_snapshot(false);
+  again.mutable_slots(0)->set_attempt(1);
+  again.mutable_slots(0)->mutable_reached(0)->set_state(v1::SLOT_STATE_FAILED);
+  model.Apply(Live(again, 2));
+  const auto& states = model.timeline().states();
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0].state, v1::SLOT_STATE_RUNNING);
+  EXPECT_EQ(states[0].time, kT + absl::Seconds(0.5));
+  EXPECT_EQ(states[1].state, v1::SLOT_STATE_FAILED);
+  EXPECT_EQ(states[1].attempt, 1u);
+}
+
 TEST(DashboardModel, BeginsRatesAnewWithAnAttempt) {
   DashboardModel model;
   model.Apply(Live(Begin(1), 0));

@@ -15,6 +15,7 @@ bool SortsBefore(const SortKey& a, const SortKey& b, bool descending) {
 }
 
 bool Matches(absl::string_view haystack, absl::string_view needle) {
+  if (needle.empty()) return true;
   const auto same = [](char a, char b) { return absl::ascii_tolower(a) == absl::ascii_tolower(b); };
   return std::search(haystack.begin(), haystack.end(), needle.begin(), needle.end(), same) !=
          haystack.end();

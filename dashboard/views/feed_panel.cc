@@ -103,9 +103,10 @@ FeedPanel::FeedPanel() : table_("lanes", kLaneHeaders) {}
 
 void FeedPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
-  if (!dirty_ && version_ == model.version()) return;
+  const uint64_t version = table_.by_value() ? model.version() : model.queues_version();
+  if (!dirty_ && version_ == version) return;
   dirty_ = false;
-  version_ = model.version();
+  version_ = version;
   lanes_.clear();
   for (const NodeState& node : model.nodes()) {
     for (size_t i = 0; i < node.queues.size(); ++i) {

@@ -74,9 +74,10 @@ NodesPanel::NodesPanel() : table_("nodes", kHeaders) {}
 
 void NodesPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
-  if (!dirty_ && order_version_ == model.version()) return;
+  const uint64_t version = table_.by_value() ? model.version() : model.slots_version();
+  if (!dirty_ && order_version_ == version) return;
   dirty_ = false;
-  order_version_ = model.version();
+  order_version_ = version;
   order_.clear();
   for (const NodeState& node : model.nodes()) {
     if (states_ == 1 && (node.state == v1::SLOT_STATE_RUNNING || node.ended())) continue;

@@ -54,13 +54,16 @@ class SortableTable {
   [[nodiscard]] bool Begin(const Theme& theme, float scale, ImGuiTableFlags more = 0,
                            int frozen = 0);
   void End();
+  // The order follows from values, which change all the time, and not only from which rows there
+  // are.
+  [[nodiscard]] bool by_value() const { return column_ != 0 || descending_; }
   // True once after the user has chosen another order.
   [[nodiscard]] bool TakeChange() { return std::exchange(changed_, false); }
 
   // `key(row, column)` is asked once for each row; rows that are equal stay in their order.
   template <typename Row, typename Key>
   void Sort(std::vector<Row>* rows, Key key) const {
-    if (column_ == 0 && !descending_) return;  // as they come
+    if (!by_value()) return;  // as they come
     SortRows(rows, descending_, [&](const Row& row) { return key(row, column_); });
   }
 

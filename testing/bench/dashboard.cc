@@ -51,6 +51,7 @@ using dashboard::MakeLiveSource;
 using dashboard::UpdateSource;
 
 constexpr int kGpusPerNode = 8;
+constexpr int kMaxAgents = 18'000;
 constexpr double kMegabyte = 1e6;
 constexpr absl::Duration kFrame = absl::Microseconds(16'667);
 constexpr absl::Duration kStartTimeout = absl::Minutes(2);
@@ -62,6 +63,8 @@ constexpr absl::Duration kSpan = absl::Seconds(15);
 struct Flags : BenchFlags {
   std::vector<std::string> parts = {"frames", "logs", "live", "paced", "connect", "idle", "hour"};
   int nodes = 10'000;
+  int gpus = kGpusPerNode;  // of each node of frames
+  int sample_every = 1;     // seconds, of frames
   int connect_nodes = 1'000;
   int frames = 1'200;
   int hour_seconds = 3'600;
@@ -151,9 +154,9 @@ void ReportFrames(const std::string& name, const std::string& what, const Frames
 absl::Status MeasureFrames(const Flags& flags, BenchReport* report) {
   DemoOptions options;
   options.nodes = flags.nodes;
-  options.gpus_per_node = kGpusPerNode;
+  options.gpus_per_node = flags.gpus;
   options.begin_at = absl::Seconds(8);
-  options.sample_every = absl::Seconds(1);
+  options.sample_every = absl::Seconds(flags.sample_every);
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, MakeDemoSource(options));
   DashboardViewer viewer(std::make_unique<ThreadedSource>(std::move(source)));
   // Until the simulation has caught up with the clock.
@@ -162,14 +165,25 @@ absl::Status MeasureFrames(const Flags& flags, BenchReport* report) {
                                  absl::Now() - viewer.model().data_time() > absl::Seconds(2))) {
     DrawFor(&viewer, absl::Milliseconds(100));
   }
+  // And until each node has been sampled, for the first sample tells of queues and GPUs.
+  const auto sampled = [&] {
+    const auto& nodes = viewer.model().nodes();
+    return std::all_of(nodes.begin(), nodes.end(), [](const dashboard::NodeState& node) {
+      return node.sampled != absl::InfinitePast();
+    });
+  };
+  while (absl::Now() < limit && !sampled()) DrawFor(&viewer, absl::Seconds(1));
   viewer.OpenAllPanels(absl::Now());
   DrawFor(&viewer, kSettle);
   Frames frames;
   Draw(&viewer, flags.frames, &frames);
-  ReportFrames("dashboard",
-               absl::StrCat(flags.nodes, " simulated nodes with ", kGpusPerNode,
-                            " GPUs, sampled each second"),
-               frames, report);
+  ReportFrames(
+      "dashboard",
+      absl::StrCat(flags.nodes, " simulated nodes with ", flags.gpus, " GPUs, sampled ",
+                   flags.sample_every == 1   ? "each second"
+                   : flags.sample_every == 0 ? "as often as a coordinator asks"
+                                             : absl::StrCat("every ", flags.sample_every, " s")),
+      frames, report);
   return absl::OkStatus();
 }
 
@@ -568,6 +582,10 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
   const auto wanted = [&](const char* part) {
     return std::find(flags.parts.begin(), flags.parts.end(), part) != flags.parts.end();
   };
+  if ((wanted("live") || wanted("paced")) && flags.nodes > kMaxAgents) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nodes ", flags.nodes, ": live and paced take at most ", kMaxAgents));
+  }
   if (wanted("frames")) MILLRACE_RETURN_IF_ERROR(MeasureFrames(flags, report));
   if (wanted("logs")) MILLRACE_RETURN_IF_ERROR(MeasureLogs(flags, report));
   if (wanted("live")) MILLRACE_RETURN_IF_ERROR(MeasureLive(flags, /*sample_every=*/1, report));
@@ -591,10 +609,17 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"frames", "logs", "live", "paced", "connect", "idle", "hour"}))
       ->capture_default_str();
   app.add_option("--nodes", flags.nodes, "of frames, live, paced and hour, with 8 GPUs each")
-      ->check(CLI::Range(1, 18'000))
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--gpus", flags.gpus, "of each node of frames")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
+  app.add_option("--sample_every", flags.sample_every,
+                 "seconds between two samples of a node of frames; 0: as a coordinator asks")
+      ->check(CLI::Range(0, 3'600))
       ->capture_default_str();
   app.add_option("--connect_nodes", flags.connect_nodes, "of connect")
-      ->check(CLI::Range(1, 18'000))
+      ->check(CLI::Range(1, millrace::bench::kMaxAgents))
       ->capture_default_str();
   app.add_option("--frames", flags.frames, "that are measured, in all")
       ->check(CLI::Range(10, 1'000'000))
