@@ -93,7 +93,8 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(given), 5)
         for clicks in (1, 2):
             page.evaluate("[...document.querySelectorAll('.sorts th')].find((th) => th.innerText == 'memory').click()")
-            memory = page.evaluate("[...document.querySelectorAll('.sorts tbody tr')].map((r) => +r.cells[6].dataset.v)")
+            memory = page.evaluate("[...document.querySelectorAll('.sorts tbody tr')]"
+                                   ".map((row) => +row.cells[6].dataset.v)")  # fmt: skip
             self.assertEqual(memory, sorted(memory, reverse=clicks == 1))
         self.assertNotEqual(page.evaluate(names), given)
         page.evaluate(

@@ -23,7 +23,8 @@ from eventually import WAIT_S
 
 # Its pipes are 3 and 4; what it says besides goes to stderr. A root folder's root needs no sandbox, and has one.
 _COMMAND = ("exec chromium-headless-shell --remote-debugging-pipe --no-sandbox --disable-gpu --hide-scrollbars"
-            " --disable-dev-shm-usage --no-first-run --user-data-dir=/tmp/profile about:blank 3<&0 4>&1 1>&2")  # fmt: skip
+            " --disable-dev-shm-usage --no-first-run --user-data-dir=/tmp/profile about:blank"
+            " 3<&0 4>&1 1>&2")  # fmt: skip
 
 
 class Browser:
