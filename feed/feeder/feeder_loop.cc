@@ -347,7 +347,11 @@ absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
 // room is the node's again as soon as the session says so.
 absl::Status FeederLoop::ReadPlacedResult(Entry& entry, absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(const PlacedPrefix placed, DecodePlacedPrefix(metadata));
-  if (entry.segment == nullptr && entry.connection != nullptr) {
+  if (entry.segment == nullptr) {
+    if (entry.connection == nullptr) {  // it is lost, and the node's memory with it
+      entry.session->socket_side().OnEnd(SessionEnd::kBroken, entry.broken_why);
+      return absl::OkStatus();
+    }
     entry.segment = entry.connection->segment;
   }
   const bool fits = placed.length <= kMaxBatchBytes;

@@ -173,6 +173,30 @@ TEST_F(FeederSharedTest, ResultsAreTakenFromWhereTheNodeHasPutThem) {
   EXPECT_EQ(session->state().end, SessionEnd::kDone);
 }
 
+// Of a node that was killed: what it had answered is read where that can be done still.
+TEST_F(FeederSharedTest, AResultInMemoryThatIsLostEndsTheSessionAsItsConnectionDoes) {
+  feeder_ = *Feeder::Start(
+      {.drain_timeout = absl::Seconds(20), .shared_memory = true, .shared_min_bytes = 1});
+  FakeFeedNode node("worker:1", [&](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) SendSegment(session, segment_->name());
+    if (type == FrameType::kMapped) session.CreditAll();
+  });
+  const auto session = *feeder_->OpenSession(
+      node.target(), {.feed_id = "f1", .queue = "input", .mode = FeedMode::kInference});
+  ASSERT_THAT(session->Send(Ids(0, 30)), IsOk());
+  ASSERT_TRUE(node.WaitFor(
+      [](const std::vector<Event>& events) { return events.back().type == FrameType::kBatch; }));
+  node.CloseData();
+  // Whichever connection this one has, that of the first is lost when it has ended.
+  EXPECT_THAT(Open(node)->Send(Ids(0, 1)), StatusIs(absl::StatusCode::kUnavailable));
+  node.Post([&](Session& at) {
+    at.Frame({.type = FrameType::kPlacedResult}, PlacedResult({4096, 80}, Ids(0, 10), 0));
+  });
+  EXPECT_THAT(session->NextResult(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(session->state().end, SessionEnd::kBroken);
+  EXPECT_EQ(feeder_->stats().bad_frames, 0);
+}
+
 TEST_F(FeederSharedTest, AResultOutsideOfTheSegmentIsABadFrame) {
   for (const Room& body : std::vector<Room>{{0, 80},
                                             {4096, 0},

@@ -351,8 +351,11 @@ final class HubSessions implements HubConnections.Listener {
       onRoom(session, Counts.decode(parts.get(1)));
     } else if (header.type == FrameType.PLACED_RESULT) {
       status.countPlacedResult();
-      session.replies.onPlacedResult(
-          parts.get(1), session.connection == null ? null : session.connection.memory.segment());
+      if (session.connection != null) {
+        session.replies.onPlacedResult(parts.get(1), session.connection.memory.segment());
+      } else {
+        session.replies.onPlacedResult(parts.get(1), session.brokenWhy);
+      }
     } else {
       if (header.type == FrameType.RESULT) {
         status.countResult();

@@ -114,20 +114,33 @@ final class SessionReplies {
   }
 
   /**
-   * PLACED_RESULT in the segment of the session's connection; null if that has none, or is lost.
+   * PLACED_RESULT in the segment of the session's connection; null if that has none.
    *
    * @throws BadInputException as {@link #onFrame}
    */
   void onPlacedResult(ByteBuffer metadata, MappedSegment segment) throws BadInputException {
-    Room placed = PlacedPrefix.decode(metadata);
-    ByteBuffer rest = metadata.duplicate();
-    rest.position(rest.position() + PlacedPrefix.BYTES);
     session.lock.lock();
     try {
       if (session.isOpen()) {
-        byte[] body = session.shared.copyResult(placed, segment);
-        onResult(rest.slice(), Collections.singletonList(ByteBuffer.wrap(body)));
-        session.changed.signalAll();
+        takePlacedResult(metadata, segment);
+      }
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
+  /**
+   * The same after the connection was lost, and the node's memory with it, unless the session holds that.
+   *
+   * @throws BadInputException as {@link #onFrame}
+   */
+  void onPlacedResult(ByteBuffer metadata, String lostWhy) throws BadInputException {
+    session.lock.lock();
+    try {
+      if (session.isOpen() && session.shared.hadRoom()) {
+        takePlacedResult(metadata, null);
+      } else {
+        end(SessionEnd.BROKEN, StatusCode.UNAVAILABLE, lostWhy);
       }
     } finally {
       session.lock.unlock();
@@ -192,6 +205,15 @@ final class SessionReplies {
 
   private void end(SessionEnd how, StatusCode code, String message) {
     session.end(how, session.failure(code, message));
+  }
+
+  private void takePlacedResult(ByteBuffer metadata, MappedSegment segment) throws BadInputException {
+    Room placed = PlacedPrefix.decode(metadata);
+    ByteBuffer rest = metadata.duplicate();
+    rest.position(rest.position() + PlacedPrefix.BYTES);
+    byte[] body = session.shared.copyResult(placed, segment);
+    onResult(rest.slice(), Collections.singletonList(ByteBuffer.wrap(body)));
+    session.changed.signalAll();
   }
 
   private void advance() {

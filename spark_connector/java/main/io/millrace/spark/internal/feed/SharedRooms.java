@@ -43,7 +43,7 @@ final class SharedRooms {
 
   /**
    * A copy of a result's body in {@code mapped}, so that nobody changes it once it is checked, and its room is the
-   * node's again as soon as the session says so. {@code mapped}: null if the connection has no segment, or is lost.
+   * node's again as soon as the session says so. {@code mapped}: null if the connection has no segment.
    */
   byte[] copyResult(Room body, MappedSegment mapped) throws BadInputException {
     if (segment == null && mapped != null) {

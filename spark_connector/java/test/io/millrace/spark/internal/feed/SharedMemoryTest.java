@@ -15,6 +15,7 @@ import io.millrace.spark.internal.base.Eventually;
 import io.millrace.spark.internal.base.JsonObject;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.ArrayList;
@@ -309,6 +310,19 @@ public final class SharedMemoryTest {
       node.reply(id, FrameType.SEGMENT, new SegmentName(1, 1, 8192, "0").encode());
       MillraceException e = assertThrows(MillraceException.class, session::awaitDone);
       assertTrue(e.getMessage(), e.getMessage().contains("not asked for"));
+    }
+  }
+
+  /** Of a node that was killed: what it had answered is read where that can be done still. */
+  @Test
+  public void aResultInMemoryThatIsLostEndsTheSessionAsItsConnectionDoes() throws Exception {
+    try (FakeNode node = new FakeNode()) {
+      SessionRecord session = new SessionRecord(hub, 1, node.target(), options(FeedMode.INFERENCE, 0).build());
+      byte[] result = PlacedPrefix.encode(new Room(4096, 64), new BatchPrefix(0, 10).encode(new byte[64]));
+      new SessionReplies(session).onPlacedResult(ByteBuffer.wrap(result), "the connection is lost");
+      assertEquals(SessionEnd.BROKEN, session.state().end);
+      assertEquals(StatusCode.UNAVAILABLE, session.state().error.code());
+      assertTrue(session.state().error.getMessage().endsWith(": the connection is lost"));
     }
   }
 
