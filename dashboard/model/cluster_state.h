@@ -79,6 +79,11 @@ struct ClusterFacts {
     absl::Time until;
   };
   std::vector<Quarantine> quarantined;
+
+  // What people know the program by: its command, or its path where the coordinator says no more.
+  [[nodiscard]] const std::string& shown_program() const {
+    return command.empty() ? program : command;
+  }
 };
 
 // One input queue of a node's feed. Fractions are of the time between the last two samples, 0 to 1.

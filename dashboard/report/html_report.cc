@@ -168,7 +168,8 @@ class Report {
   void Facts() {
     const ClusterFacts& cluster = model_.cluster();
     html_ += "<section>\n<h2>The cluster</h2>\n<dl>\n";
-    Fact("program", cluster.program);
+    Fact("name", cluster.name);
+    Fact("program", cluster.shown_program());
     Fact("phase", PhaseText(cluster.phase));
     Fact("started", FormatDateTime(cluster.started, zone_));
     if (cluster.started != absl::InfinitePast()) {

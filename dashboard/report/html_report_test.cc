@@ -99,6 +99,28 @@ TEST(HtmlReportTest, NeedsNothingButItself) {
                     Not(HasSubstr("src=\"")), Not(HasSubstr("href")), Not(HasSubstr("@import"))));
 }
 
+TEST(HtmlReportTest, NamesTheClusterAndItsProgramWithItsArguments) {
+  v1::WatchUpdate watch;
+  watch.set_snapshot(true);
+  watch.set_incarnation("i");
+  *watch.mutable_time() = TimeToProto(kStarted);
+  watch.mutable_cluster()->set_program("/usr/bin/python3");
+  const auto page = [&watch] {
+    SourceUpdate update;
+    update.arrived = kStarted;
+    update.watch = std::make_shared<const v1::WatchUpdate>(watch);
+    DashboardModel model(Utc());
+    model.Apply(update);
+    return ReportOf(model);
+  };
+  EXPECT_THAT(page(), AllOf(HasSubstr("<dt>program</dt><dd>/usr/bin/python3</dd>"),
+                            Not(HasSubstr("<dt>name</dt>"))));
+  watch.mutable_cluster()->set_name("digits");
+  watch.mutable_cluster()->set_command("python3 train.py --lr 0.1");
+  EXPECT_THAT(page(), AllOf(HasSubstr("<dt>name</dt><dd>digits</dd>"),
+                            HasSubstr("<dt>program</dt><dd>python3 train.py --lr 0.1</dd>")));
+}
+
 TEST(HtmlReportTest, WhateverNodesSayOrAreCalledIsText) {
   v1::WatchUpdate watch;
   watch.set_snapshot(true);
@@ -108,7 +130,8 @@ TEST(HtmlReportTest, WhateverNodesSayOrAreCalledIsText) {
   for (const auto set :
        {&v1::ClusterInfo::set_cluster_id<const char*>, &v1::ClusterInfo::set_program<const char*>,
         &v1::ClusterInfo::set_driver_host<const char*>, &v1::ClusterInfo::set_version<const char*>,
-        &v1::ClusterInfo::set_log_dir<const char*>}) {
+        &v1::ClusterInfo::set_log_dir<const char*>, &v1::ClusterInfo::set_name<const char*>,
+        &v1::ClusterInfo::set_command<const char*>}) {
     (cluster.*set)(kEvil);
   }
   cluster.set_phase(v1::ClusterInfo::PHASE_FAILED);

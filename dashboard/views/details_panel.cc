@@ -456,7 +456,7 @@ void DetailsPanel::Cluster(const ViewContext& context) {
              ? ""
              : absl::StrCat(FormatAge(cluster.started, model.now()), ", ",
                             FormatDateTime(cluster.started, model.options().zone)));
-    Fact(theme, "program", cluster.command.empty() ? cluster.program : cluster.command);
+    Fact(theme, "program", cluster.shown_program());
     Fact(theme, "driver",
          cluster.driver_host.empty()
              ? ""

@@ -81,8 +81,7 @@ void DrawTitle(const ViewContext& context, const std::string& name) {
   Text(theme, name, theme.text);
   Tip(cluster.program.empty()
           ? absl::string_view(name)
-          : absl::StrCat("cluster ", cluster.cluster_id, ", program ",
-                         cluster.command.empty() ? cluster.program : cluster.command,
+          : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.shown_program(),
                          ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
   ImGui::PopFont();
   ImGui::SameLine(0, 10 * px);
