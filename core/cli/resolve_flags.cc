@@ -298,6 +298,10 @@ absl::Status ResolveFlags::DescribeSlurm(OrderedJson* description) const {
   return absl::OkStatus();
 }
 
+std::optional<int> ResolveFlags::MemberPort() const {
+  return port_.has_value() || !has_on() ? port_ : kAgentPort;
+}
+
 absl::Status ResolveFlags::DescribeKubernetes(OrderedJson* description) const {
   for (const std::string& job : jobs_) {
     // A selector has equals signs of its own.
@@ -314,11 +318,7 @@ absl::Status ResolveFlags::DescribeKubernetes(OrderedJson* description) const {
     (*description)["ports"][entry.first] = entry.second;
   }
   MILLRACE_RETURN_IF_ERROR(DescribeExpected(description));
-  if (port_.has_value()) {
-    (*description)["tf_server_port"] = *port_;
-  } else if (has_on()) {
-    (*description)["tf_server_port"] = kAgentPort;
-  }
+  Set("tf_server_port", MemberPort(), description);
   SetText("address", address_, description);
   SetText("cluster_domain", cluster_domain_, description);
   SetText("namespace", namespace_, description);
@@ -356,7 +356,7 @@ absl::Status ResolveFlags::DescribeDns(OrderedJson* description) const {
     MILLRACE_ASSIGN_OR_RETURN(const auto entry, SplitAssignment("--job", job, "NAME=DOMAIN"));
     jobs[entry.first] = entry.second;
   }
-  Set("port", port_.has_value() || !has_on() ? port_ : kAgentPort, description);
+  Set("port", MemberPort(), description);
   if (!servers_.empty()) (*description)["servers"] = servers_;
   MILLRACE_RETURN_IF_ERROR(DescribeExpected(description));
   return DescribeWaiting(description);
@@ -420,7 +420,7 @@ absl::StatusOr<OrderedJson> ResolveFlags::Describe(const std::string& source) co
   if (source == "tf-config") Set("environment", environment_, &description);
   if (source == "sagemaker") {
     Set("environment", environment_, &description);
-    Set("port", port_.has_value() || !has_on() ? port_ : kAgentPort, &description);
+    Set("port", MemberPort(), &description);
   }
   if (source == "slurm") status = DescribeSlurm(&description);
   if (source == "gce") status = DescribeGce(&description);

@@ -60,6 +60,8 @@ class ResolveFlags {
   absl::Status DescribeDns(OrderedJson* description) const;
   absl::Status DescribeEtcd(OrderedJson* description) const;
   absl::Status DescribeExpected(OrderedJson* description) const;
+  // The one that was given; with --on otherwise the one at which agents listen.
+  std::optional<int> MemberPort() const;
   absl::Status DescribeSpark(OrderedJson* description) const;
   absl::Status DescribeWaiting(OrderedJson* description) const;
 
