@@ -21,7 +21,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -208,7 +207,7 @@ class Runner {
             [this](absl::string_view line) { relay_.ShowProgress(line); }, RealClock()) {}
 
   int Run() {
-    const absl::Time start = absl::Now();
+    const absl::Duration start = RealClock()->SteadyNow();
     const SignalWatch watch(
         {.on_signal = [this](int signal, int count) { OnSignal(signal, count); },
          .on_timeout = [this] { OnTimeout(); },
@@ -218,7 +217,7 @@ class Runner {
     const absl::Status status = RunCluster();
     progress_.Clear();
     losses_ = relay_.Finish();
-    return Conclude(status, absl::Now() - start);
+    return Conclude(status, RealClock()->SteadyNow() - start);
   }
 
  private:

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 
 namespace millrace::cli {
@@ -78,7 +79,7 @@ SignalWatch::~SignalWatch() {
 }
 
 absl::Duration SignalWatch::Suspend() {
-  const absl::Time start = absl::Now();
+  const absl::Duration start = RealClock()->SteadyNow();
   if (!callbacks_.on_suspend()) return absl::ZeroDuration();
   // As if the signal had not been blocked: the shell sees a job that was stopped by Ctrl-Z. The
   // whole process stops here, unless there is no shell that could continue it.
@@ -87,30 +88,28 @@ absl::Duration SignalWatch::Suspend() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   callbacks_.on_resume();
-  return absl::Now() - start;
+  return RealClock()->SteadyNow() - start;
 }
 
 void SignalWatch::Run(absl::Duration timeout) {
-  absl::Time deadline = absl::Now() + timeout;
+  Deadline deadline(timeout);
   int count = 0;
   while (true) {
     pollfd fds[] = {{.fd = end_.get(), .events = POLLIN, .revents = 0},
                     {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
-    const absl::Duration wait = std::min(deadline - absl::Now(), kMaxPoll);
-    poll(fds, 2,
-         static_cast<int>(
-             std::max<int64_t>(0, absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)))));
+    const absl::Duration wait = std::min(deadline.Left(), kMaxPoll);
+    poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(wait + absl::Milliseconds(1))));
     if (fds[0].revents != 0) return;
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo == SIGTSTP) {
-        deadline += Suspend();
+        deadline = deadline + Suspend();
       } else {
         callbacks_.on_signal(static_cast<int>(info.ssi_signo), ++count);
       }
     }
-    if (absl::Now() >= deadline) {
-      deadline = absl::InfiniteFuture();
+    if (deadline.Passed()) {
+      deadline = Deadline::Never();
       if (callbacks_.on_timeout) callbacks_.on_timeout();
     }
   }

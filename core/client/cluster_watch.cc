@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/client/client_channel.h"
@@ -190,10 +191,10 @@ class GrpcClusterWatch final : public ClusterWatch {
 
   // False: the watch stops.
   bool Sleep(absl::Duration duration) {
-    const absl::Time until = absl::Now() + duration;
+    const Deadline until(duration);
     MutexLock lock(&mu_);
     while (!stopping_) {
-      if (wake_.WaitWithDeadline(&mu_, until)) return !stopping_;
+      if (wake_.WaitWithTimeout(&mu_, until.Left())) return !stopping_;
     }
     return false;
   }

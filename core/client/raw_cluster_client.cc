@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/deadline.h"
 #include "core/base/text.h"
 #include "core/client/client_channel.h"
 #include "core/client/cluster_file.h"
@@ -180,9 +181,9 @@ class GrpcClusterClient final : public RawClusterClient {
   // sockets before it is no more.
   bool OwnerEnds() const {
     if (options_.owner_gone == nullptr) return false;
-    const absl::Time deadline = absl::Now() + kOwnerEnds;
+    const Deadline deadline(kOwnerEnds);
     while (!options_.owner_gone()) {
-      if (absl::Now() >= deadline || contexts_.cancelled()) return false;
+      if (deadline.Passed() || contexts_.cancelled()) return false;
       absl::SleepFor(kOwnerPoll);
     }
     return true;

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -108,7 +109,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     watch_.reset();
     {
       MutexLock lock(&mu_);
-      kill_at_ = std::min(kill_at_, absl::Now() + grace);
+      kill_at_ = std::min(kill_at_, Deadline(grace));
       stopping_ = true;
       changed_.Signal();
     }
@@ -131,14 +132,14 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     while (true) {
       std::vector<Closure> closures;
       bool stopping = false;
-      absl::Time kill_at;
+      Deadline kill_at = Deadline::Never();
       {
         MutexLock lock(&mu_);
         const absl::Duration rest = table_.NextDeadline() - RealClock()->SteadyNow();
-        absl::Time wake = absl::Now() + std::min(rest, absl::Hours(1));
+        Deadline wake(std::min(rest, absl::Hours(1)));
         if (stopping_) wake = std::min(wake, killed ? kill_at_ + kKillWait : kill_at_);
-        while (queue_.empty() && !(stopping_ && !asked) && absl::Now() < wake) {
-          changed_.WaitWithDeadline(&mu_, wake);
+        while (queue_.empty() && !(stopping_ && !asked) && !wake.Passed()) {
+          changed_.WaitWithTimeout(&mu_, wake.Left());
         }
         closures.swap(queue_);
         stopping = stopping_;
@@ -148,11 +149,11 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
       for (const Closure& closure : closures) closure(&effects);
       table_.Tick(&effects);
       if (stopping && !std::exchange(asked, true)) table_.Stop(/*now=*/false, &effects);
-      if (stopping && absl::Now() >= kill_at && !std::exchange(killed, true)) {
+      if (stopping && kill_at.Passed() && !std::exchange(killed, true)) {
         table_.Stop(/*now=*/true, &effects);
       }
       for (const AdoptionEffect& effect : effects) Perform(effect);
-      const bool given_up = killed && absl::Now() >= kill_at + kKillWait;
+      const bool given_up = killed && (kill_at + kKillWait).Passed();
       if (stopping && (table_.num_running() == 0 || given_up)) break;
     }
     EndCalls();
@@ -161,12 +162,12 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   // Calls are not let go of before gRPC has.
   void EndCalls() {
     for (const auto& [id, call] : calls_) call->Cancel();
-    const absl::Time deadline = absl::Now() + kKillWait;
-    while (!calls_.empty() && absl::Now() < deadline) {
+    const Deadline deadline(kKillWait);
+    while (!calls_.empty() && !deadline.Passed()) {
       std::vector<Closure> closures;
       {
         MutexLock lock(&mu_);
-        if (queue_.empty()) changed_.WaitWithDeadline(&mu_, deadline);
+        if (queue_.empty()) changed_.WaitWithTimeout(&mu_, deadline.Left());
         closures.swap(queue_);
       }
       AdoptionTable::Effects unused;
@@ -296,7 +297,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   CondVar changed_;
   std::vector<Closure> queue_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Deadline kill_at_ ABSL_GUARDED_BY(mu_) = Deadline::Never();
   Thread thread_;
   std::unique_ptr<MembershipWatch> watch_;  // of the caller's thread
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -225,7 +225,7 @@ absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
 }
 
 absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const Deadline deadline(options.timeout);
   CancelCalls(absl::CancelledError("the cluster is being shut down"));
   coordinator_->EndFeed("");
   // See OnFailure: what failed before this call is not told again.
@@ -246,7 +246,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
     coordinator_->Stop(NodeFilter::kFed, absl::StrCat("the ", over, " of the shutdown is over"));
   } else if (evaluates) {
     // It may evaluate what the workers saved last. To be stopped is its normal end.
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline.Left();
     const absl::Status evaluator =
         coordinator_->WaitEnded(NodeFilter::kEvaluator, std::min(options.grace, left));
     if (absl::IsDeadlineExceeded(evaluator)) {
@@ -262,7 +262,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   coordinator_->Stop(NodeFilter::kPsAndEvaluator, why_now);
   // What was asked to stop has its stop_grace, also where the timeout is shorter.
   const absl::Duration rest =
-      std::max(deadline - absl::Now(), std::min(options_.failure.stop_grace, options.timeout));
+      std::max(deadline.Left(), std::min(options_.failure.stop_grace, options.timeout));
   const absl::Status ended = coordinator_->WaitEnded(NodeFilter::kAll, rest);
   if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
   const absl::Status cause = coordinator_->first_cause();

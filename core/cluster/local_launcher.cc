@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/base/deadline.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
@@ -98,7 +99,7 @@ class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
   void Stop(absl::Duration grace) {
     {
       MutexLock lock(&mu_);
-      if (absl::Now() + grace < kill_at_) kill_at_ = absl::Now() + grace;
+      kill_at_ = std::min(kill_at_, Deadline(grace));
       stopping_ = true;
       Wake();
     }
@@ -127,10 +128,10 @@ class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
           if (!std::exchange(asked, true)) {
             for (auto& [id, agent] : agents_) agent->CloseStdin();
           }
-          if (absl::Now() >= kill_at_ && !std::exchange(killed, true)) {
+          if (kill_at_.Passed() && !std::exchange(killed, true)) {
             for (auto& [id, agent] : agents_) agent->Kill();
           }
-          if (!killed) timeout = kill_at_ - absl::Now();
+          if (!killed) timeout = kill_at_.Left();
         }
         if (paused_ != pause_wanted_) {
           paused_ = pause_wanted_;
@@ -208,7 +209,7 @@ class [[gnu::visibility("hidden")]] LocalLauncher::Watch {
   bool pause_wanted_ ABSL_GUARDED_BY(mu_) = false;
   bool paused_ ABSL_GUARDED_BY(mu_) = false;           // what agents were told
   std::vector<AgentTicket> due_ ABSL_GUARDED_BY(mu_);  // to be started again
-  absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Deadline kill_at_ ABSL_GUARDED_BY(mu_) = Deadline::Never();
   Thread thread_;
 };
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
@@ -131,7 +131,7 @@ absl::StatusOr<Json> ControlClient::CallAndWait(absl::string_view method, const 
 
 absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& params,
                                          absl::Duration timeout, bool for_others) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   MILLRACE_ASSIGN_OR_RETURN(
       const std::string frame,
@@ -143,7 +143,7 @@ absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& p
   MutexLock lock(&mu_);
   const Visit visit(this);
   while (closed_.ok() && !HasRoom(frame.size())) {
-    if (room_.WaitWithDeadline(&mu_, deadline) && !HasRoom(frame.size())) return late();
+    if (room_.WaitWithTimeout(&mu_, deadline.Left()) && !HasRoom(frame.size())) return late();
   }
   if (!closed_.ok()) return closed_;
   if (for_others && !waits_ended_.ok()) return waits_ended_;
@@ -152,7 +152,7 @@ absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& p
   waiting_[id] = &waiter;
   Enqueue(frame);
   while (!waiter.done) {
-    if (waiter.changed.WaitWithDeadline(&mu_, deadline) && !waiter.done) {
+    if (waiter.changed.WaitWithTimeout(&mu_, deadline.Left()) && !waiter.done) {
       waiting_.erase(id);
       return late();
     }
@@ -200,11 +200,11 @@ void ControlClient::StartTicks(absl::Duration interval) {
 }
 
 bool ControlClient::Flush(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   MutexLock lock(&mu_);
   const Visit visit(this);
   while (closed_.ok() && !out_.empty()) {
-    if (room_.WaitWithDeadline(&mu_, deadline)) break;
+    if (room_.WaitWithTimeout(&mu_, deadline.Left())) break;
   }
   return out_.empty() && closed_.ok();
 }

@@ -13,7 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
@@ -86,11 +86,12 @@ uint64_t NodeContext::epoch() const {
 }
 
 bool NodeContext::WaitForEpoch(uint64_t epoch, absl::Duration timeout) const {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   MutexLock lock(&impl_->mu_);
   while (impl_->epoch_ < epoch) {
-    if (impl_->epoch_changed_.WaitWithDeadline(&impl_->mu_, deadline))
+    if (impl_->epoch_changed_.WaitWithTimeout(&impl_->mu_, deadline.Left())) {
       return impl_->epoch_ >= epoch;
+    }
   }
   return true;
 }

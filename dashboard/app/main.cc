@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/version_line.h"
@@ -148,30 +151,30 @@ class Sessions {
 
 // Polls until the first data are there and `after` of the cluster's time has passed since.
 absl::Status WaitForData(Session* session, absl::Duration after) {
-  const absl::Time begin = absl::Now();
+  const Deadline patience(kFirstData);
   if (Playback* playback = session->source().playback();
       playback != nullptr && after > absl::ZeroDuration()) {
     // All of it is there already.
     playback->Seek(playback->position() + after);
-    while (session->Poll(begin)) {
+    while (session->Poll(absl::Now())) {
     }
     session->Settle();
     return absl::OkStatus();
   }
-  absl::Time first = absl::InfiniteFuture();
+  std::optional<absl::Duration> first;  // steady
   for (;;) {
-    const absl::Time now = absl::Now();
-    const bool any = session->Poll(now);
+    const absl::Duration now = RealClock()->SteadyNow();
+    const bool any = session->Poll(absl::Now());
     const LinkState& link = session->model().health().link;
-    if (session->model().has_data() && first == absl::InfiniteFuture()) first = now;
-    if (first != absl::InfiniteFuture()) {
-      if (now - first >= after + (any ? kCatchUp : absl::ZeroDuration())) {
+    if (session->model().has_data() && !first.has_value()) first = now;
+    if (first.has_value()) {
+      if (now - *first >= after + (any ? kCatchUp : absl::ZeroDuration())) {
         session->Settle();
         return absl::OkStatus();
       }
     } else if (Final(link)) {
       return absl::UnavailableError(link.reason);
-    } else if (now - begin > kFirstData) {
+    } else if (patience.Passed()) {
       return absl::DeadlineExceededError(absl::StrCat(
           "nothing has come from ", session->source().title(), " within ",
           absl::FormatDuration(kFirstData), link.reason.empty() ? "" : ": ", link.reason));

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 
 namespace millrace::dashboard {
 
@@ -53,9 +53,9 @@ bool ClusterFinder::Look(bool first) {
 void ClusterFinder::Run() {
   for (bool first = true;; first = false) {
     if (Look(first) && options_.wake != nullptr) options_.wake();
-    const absl::Time until = absl::Now() + options_.every;
+    const Deadline until(options_.every);
     MutexLock lock(&mu_);
-    while (!stopping_ && absl::Now() < until) stop_.WaitWithDeadline(&mu_, until);
+    while (!stopping_ && !until.Passed()) stop_.WaitWithTimeout(&mu_, until.Left());
     if (stopping_) return;
   }
 }

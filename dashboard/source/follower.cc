@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -14,7 +14,7 @@ constexpr absl::Duration kBacklog = absl::Seconds(2);
 }  // namespace
 
 bool Follower::Poll(absl::Time now, absl::Duration budget) {
-  const absl::Time stop = absl::Now() + budget;
+  const Deadline stop(budget);
   bool any = false;
   behind_ = false;
   for (;;) {
@@ -33,7 +33,7 @@ bool Follower::Poll(absl::Time now, absl::Duration budget) {
     }
     any = any || !updates_.empty();
     if (updates_.size() < kUpdatesAtOnce) break;
-    if (absl::Now() >= stop) {
+    if (stop.Passed()) {
       behind_ = true;
       // Time goes on as far as it has been told.
       if (updates_.back().arrived < now - kBacklog) return true;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/attended_clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
@@ -11,9 +12,10 @@
 namespace millrace {
 namespace {
 
-// A wait that takes so much longer than it may was one of a process that was stopped: it
-// could not hear its node either, and the time counts against nobody.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+// A wait that takes longer was one of a process that was stopped. Twice the wait: see
+// WaitForChange().
+constexpr absl::Duration kLongestGap = absl::Seconds(3);
 
 SessionOptions WithProgress(SessionOptions options, absl::Duration now) {
   if (options.progress == nullptr) {
@@ -172,23 +174,19 @@ void FeedSession::Changed() {
 }
 
 absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
-  const absl::Duration began = RealClock()->SteadyNow();
-  absl::Duration missed;
+  const AttendedClock clock(RealClock(), kLongestGap);
+  const absl::Duration began = clock.SteadyNow();
   while (true) {
     if (state_.end != SessionEnd::kOpen || state_.revoked_row.has_value()) {
       return EndStatus(done_is_ok);
     }
     if (ready()) return absl::OkStatus();
     const absl::Duration deadline =
-        missed + (answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
-                            : opened_at_ + open_timeout_);
-    const absl::Duration now = RealClock()->SteadyNow();
-    const absl::Duration left = deadline - now;
+        answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
+                  : opened_at_ + open_timeout_;
+    const absl::Duration left = deadline - clock.SteadyNow();
     if (left > absl::ZeroDuration()) {
-      const absl::Duration asked = std::min(left, kLongestWait);
-      WaitForChange(asked);
-      const absl::Duration took = RealClock()->SteadyNow() - now;
-      if (took > 2 * asked + kLongestWait) missed += took;  // twice: see WaitForChange()
+      WaitForChange(std::min(left, kLongestWait));
       continue;
     }
     if (answered_) return TimeoutErrorLocked();

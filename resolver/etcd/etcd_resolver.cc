@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
@@ -136,8 +137,8 @@ class EtcdWatch final : public MembershipWatch {
 
   void Pause() {
     MutexLock lock(&mu_);
-    const absl::Time deadline = absl::Now() + pause_;
-    while (!stop_.stop_requested() && !stopped_.WaitWithDeadline(&mu_, deadline)) {
+    const Deadline deadline(pause_);
+    while (!stop_.stop_requested() && !stopped_.WaitWithTimeout(&mu_, deadline.Left())) {
     }
   }
 

@@ -1,14 +1,18 @@
 // What waits for a time goes on waiting for it when somebody sets the date.
 
 #include <atomic>
+#include <cstdlib>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "gtest/gtest.h"
+#include "millrace/local_launcher.h"
 #include "testing/chaos/machine.h"
 
 namespace millrace::chaos {
@@ -64,6 +68,46 @@ TEST(DateJumpTest, AWaitForANotificationEnds) {
     const Notification never;
     EXPECT_FALSE(never.WaitForNotificationWithTimeout(absl::Milliseconds(500)));
   }));
+}
+
+TEST(DateJumpTest, ADeadlineIsReachedWhateverWakesItsWaitMeanwhile) {
+  Mutex mu;
+  CondVar woken;
+  std::atomic<bool> over = false;
+  Thread wakes("wakes", [&] {
+    while (!over) {
+      woken.SignalAll();
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  });
+  const auto wait = [&] {
+    const Deadline deadline(absl::Milliseconds(500));
+    MutexLock lock(&mu);
+    while (!deadline.Passed()) woken.WaitWithTimeout(&mu, deadline.Left());
+  };
+  EXPECT_TRUE(EndsAfterAJumpBack(wait));
+  // And forward: it does not end before its time.
+  const absl::Duration began = RealClock()->SteadyNow();
+  Thread waits("waits", wait);
+  EXPECT_TRUE(JumpOwnClock(absl::Hours(48)));
+  waits.Join();
+  EXPECT_GE(RealClock()->SteadyNow() - began, absl::Milliseconds(500));
+  JumpOwnClock(absl::ZeroDuration());
+  over = true;
+}
+
+TEST(DateJumpTest, ALauncherKillsAnAgentThatDoesNotEnd) {
+  ::setenv("FAKE_AGENT_MODE", "ignore_eof", 1);
+  LocalLauncher launcher({.agent_path = "core/cluster/fake_agent.sh"});
+  ASSERT_THAT(launcher.Launch({{.coordinator_address = "127.0.0.1:1",
+                                .cluster_id = "jump",
+                                .ca_pem = "PEM",
+                                .identity_pem = "PEM",
+                                .token = "none",
+                                .working_dir = "/"}},
+                              {.on_exit = [](const AgentExit&) {}}),
+              IsOk());
+  EXPECT_TRUE(EndsAfterAJumpBack([&] { launcher.Stop(absl::Milliseconds(500)); }));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/agent/link/local_address.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
@@ -38,12 +39,12 @@ std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {
 
 // Waits until the channel is connected or has failed to connect. Returns whether it is connected.
 bool WaitConnected(grpc::Channel* channel, const std::atomic<bool>& cancelled) {
-  const auto deadline = SystemTimeAfter(kMaxDial);
+  const Deadline deadline(kMaxDial);
   while (!cancelled.load()) {
     const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return true;
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
-    if (std::chrono::system_clock::now() > deadline) return false;
+    if (deadline.Passed()) return false;
     // In slices, since a wait cannot be cancelled.
     channel->WaitForStateChange(state, SystemTimeAfter(absl::Milliseconds(100)));
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/deadline.h"
 #include "core/base/mutex.h"
 #include "core/base/safe_open.h"
 #include "core/base/unique_fd.h"
@@ -79,10 +80,10 @@ size_t LogFileWriter::Append(absl::string_view bytes) {
 }
 
 bool LogFileWriter::Flush(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   MutexLock lock(&shared_->mu);
   while (!shared_->queue.empty() || shared_->in_flight_bytes > 0) {
-    if (shared_->changed.WaitWithDeadline(&shared_->mu, deadline)) return false;
+    if (shared_->changed.WaitWithTimeout(&shared_->mu, deadline.Left())) return false;
   }
   return true;
 }

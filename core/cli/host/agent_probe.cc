@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
@@ -62,10 +62,10 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   // Waits until at most `count` of the `begun` calls are not over. False: `deadline` came first.
-  bool WaitForAtMost(size_t count, size_t begun, absl::Time deadline) {
+  bool WaitForAtMost(size_t count, size_t begun, const Deadline& deadline) {
     MutexLock lock(&mu_);
     while (begun - num_done_ > count) {
-      if (changed_.WaitWithDeadline(&mu_, deadline)) return begun - num_done_ <= count;
+      if (changed_.WaitWithTimeout(&mu_, deadline.Left())) return begun - num_done_ <= count;
     }
     return true;
   }
@@ -165,7 +165,7 @@ Finding FindingOf(const AgentAddress& agent, const Probe::Answer& answer, absl::
 
 std::vector<Finding> ProbeAgents(const std::vector<AgentAddress>& agents, const AgentSecret& secret,
                                  absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   const auto probe = std::make_shared<Probe>(agents.size());
   size_t begun = 0;
   while (begun < agents.size() && probe->WaitForAtMost(kMaxCalls - 1, begun, deadline)) {
@@ -174,7 +174,7 @@ std::vector<Finding> ProbeAgents(const std::vector<AgentAddress>& agents, const 
   }
   if (!probe->WaitForAtMost(0, begun, deadline)) {
     probe->CancelAll();
-    probe->WaitForAtMost(0, begun, absl::InfiniteFuture());  // a cancelled call ends at once
+    probe->WaitForAtMost(0, begun, Deadline::Never());  // a cancelled call ends at once
   }
   std::vector<Probe::Answer> answers = probe->Take();
   for (size_t i = begun; i < agents.size(); ++i) {

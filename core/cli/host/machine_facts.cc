@@ -23,8 +23,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/deadline.h"
 #include "core/base/file.h"
 #include "core/base/unique_fd.h"
 #include "core/gpu/gpu_helper.h"
@@ -160,10 +160,10 @@ absl::StatusOr<std::string> OutputOf(const std::string& path, const std::string&
 
   std::string output;
   absl::Status status;
-  const absl::Time deadline = absl::Now() + kProgramPatience;
+  const Deadline deadline(kProgramPatience);
   while (status.ok()) {
     pollfd readable = {.fd = out.get(), .events = POLLIN, .revents = 0};
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left = absl::ToInt64Milliseconds(deadline.Left());
     if (left <= 0 || output.size() > kMaxOutputBytes) {
       status = absl::DeadlineExceededError(absl::StrCat(path, " ", argument, " did not end within ",
                                                         absl::FormatDuration(kProgramPatience)));

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/client/cluster_view.h"
 #include "core/client/raw_cluster_client.h"
@@ -93,12 +93,12 @@ absl::StatusOr<std::string> Exporter::Scrape(const ClusterMetricsOptions& option
   MutexLock scrape(&scrape_mu_);
   MILLRACE_ASSIGN_OR_RETURN(const ClustersToWatch clusters, find_());
   Follow(clusters.running);
-  const absl::Time deadline = absl::Now() + patience_;
+  const Deadline deadline(patience_);
   MutexLock lock(&view_mu_);
   std::vector<const ClusterView*> views;
   for (const auto& [key, watched] : watched_) {
     while (watched->view().seq() == 0 && !watched->over()) {
-      if (told_.WaitWithDeadline(&view_mu_, deadline)) break;
+      if (told_.WaitWithTimeout(&view_mu_, deadline.Left())) break;
     }
     if (watched->view().seq() > 0) views.push_back(&watched->view());
   }

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/json.h"
 #include "core/base/line_reader.h"
 #include "core/base/mutex.h"
@@ -112,7 +112,7 @@ class SrunLauncher::Step {
   void Stop(absl::Duration grace) {
     {
       MutexLock lock(&mu_);
-      end_at_ = std::min(end_at_, absl::Now() + grace);
+      end_at_ = std::min(end_at_, Deadline(grace));
       stopping_ = true;
       Wake();
     }
@@ -166,17 +166,16 @@ class SrunLauncher::Step {
     MutexLock lock(&mu_);
     if (!stopping_) return absl::InfiniteDuration();
     srun_.in.reset();  // which ends every agent that is left
-    const absl::Time now = absl::Now();
-    if (now >= end_at_ && !told_) {
+    if (end_at_.Passed() && !told_) {
       told_ = true;
       srun_.Signal(SIGTERM);  // it ends the step
     }
-    if (now >= end_at_ + kEndWait && !killed_) {
+    if ((end_at_ + kEndWait).Passed() && !killed_) {
       killed_ = true;
       srun_.Signal(SIGKILL);
     }
     if (killed_) return absl::InfiniteDuration();
-    return told_ ? end_at_ + kEndWait - now : end_at_ - now;
+    return told_ ? (end_at_ + kEndWait).Left() : end_at_.Left();
   }
 
   void Read(UniqueFd* fd, std::optional<LineReader>* lines) {
@@ -321,7 +320,7 @@ class SrunLauncher::Step {
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Time end_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Deadline end_at_ ABSL_GUARDED_BY(mu_) = Deadline::Never();
   bool told_ ABSL_GUARDED_BY(mu_) = false;  // srun was told to end the step
   absl::Status verdict_ ABSL_GUARDED_BY(mu_);
   Thread thread_;

@@ -16,8 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/deadline.h"
 #include "core/cli/output/terminal.h"
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
@@ -136,8 +136,8 @@ void FullScreen::Restore() {
   if (!std::exchange(taken_, false)) return;
   // Of a frame that is under way nothing more is needed.
   pending_ = kRestore;
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (Flush().ok() && pending() && absl::Now() < deadline) {
+  const Deadline deadline(kPatience);
+  while (Flush().ok() && pending() && !deadline.Passed()) {
     pollfd ready{.fd = terminal_.get(), .events = POLLOUT, .revents = 0};
     ::poll(&ready, 1, 50);
   }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/unique_fd.h"
 #include "core/cli/output/answer.h"
@@ -100,11 +101,11 @@ class TopLoop {
   std::optional<dashboard::Follower> follower_;
   std::unique_ptr<FullScreen> screen_;
   KeyReader keys_;
-  absl::Time last_key_ = absl::InfinitePast();
+  absl::Duration last_key_ = -absl::InfiniteDuration();  // steady
   TopView view_;
   bool now_ = true;     // a key or the size is the reason for a picture
   bool dirty_ = false;  // updates are
-  absl::Time drawn_ = absl::InfinitePast();
+  absl::Duration drawn_ = -absl::InfiniteDuration();  // steady
   int code_ = kExitOk;
 };
 
@@ -147,7 +148,7 @@ bool TopLoop::TakeSignals() {
 }
 
 bool TopLoop::TakeKeys() {
-  const bool all = absl::Now() >= last_key_ + kKeyPatience;
+  const bool all = RealClock()->SteadyNow() >= last_key_ + kKeyPatience;
   while (const std::optional<Key> key = keys_.Next(all)) {
     now_ = true;
     if (key->code == KeyCode::kRedraw) screen_->Forget();
@@ -157,8 +158,8 @@ bool TopLoop::TakeKeys() {
 }
 
 absl::Duration TopLoop::TimeToWait() const {
-  const absl::Time now = absl::Now();
-  absl::Time next = drawn_ + kTick;
+  const absl::Duration now = RealClock()->SteadyNow();
+  absl::Duration next = drawn_ + kTick;
   if (now_) next = now;
   if (dirty_) next = std::min(next, drawn_ + kPace);
   // Until the terminal has taken the last picture there is none.
@@ -169,7 +170,7 @@ absl::Duration TopLoop::TimeToWait() const {
 }
 
 absl::Status TopLoop::Draw() {
-  const absl::Time now = absl::Now();
+  const absl::Duration now = RealClock()->SteadyNow();
   const bool due = now_ || (dirty_ && now >= drawn_ + kPace) || now >= drawn_ + kTick;
   if (!due || screen_->pending()) return absl::OkStatus();
   now_ = dirty_ = false;
@@ -203,7 +204,7 @@ absl::StatusOr<int> TopLoop::Run(ClusterClientOptions client) {
       const absl::StatusOr<std::string> bytes = screen_->Read();
       if (!bytes.ok()) return NobodyReadsError();
       keys_.Add(*bytes);
-      last_key_ = absl::Now();
+      last_key_ = RealClock()->SteadyNow();
     }
     if (!TakeKeys()) return code_;
     if (!screen_->Flush().ok()) return NobodyReadsError();

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/cli/output/answer.h"
@@ -44,7 +45,7 @@ class Seen {
     model_.Apply({.arrived = absl::Now(),
                   .watch = update,
                   .link = {.kind = dashboard::LinkState::Kind::kLive, .since = absl::Now()}});
-    if (updates_++ == 0) first_ = absl::Now();
+    if (updates_++ == 0) first_ = RealClock()->SteadyNow();
     told_.SignalAll();
   }
 
@@ -71,9 +72,10 @@ class Seen {
   absl::Status Wait(absl::Duration interval) {
     MutexLock lock(&mu_);
     while (!result_.has_value() && updates_ < kEnoughUpdates) {
-      const absl::Time deadline =
-          updates_ == 0 ? absl::InfiniteFuture() : first_ + 2 * interval + kPatience;
-      if (told_.WaitWithDeadline(&mu_, deadline)) break;
+      const absl::Duration left =
+          updates_ == 0 ? absl::InfiniteDuration()
+                        : first_ + 2 * interval + kPatience - RealClock()->SteadyNow();
+      if (told_.WaitWithTimeout(&mu_, left)) break;
     }
     model_.Advance(absl::Now());
     model_.Settle();
@@ -92,7 +94,7 @@ class Seen {
   ClusterView view_ ABSL_GUARDED_BY(mu_);
   DashboardModel model_ ABSL_GUARDED_BY(mu_);
   int updates_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Time first_ ABSL_GUARDED_BY(mu_);
+  absl::Duration first_ ABSL_GUARDED_BY(mu_);  // steady
   std::optional<absl::Status> result_ ABSL_GUARDED_BY(mu_);
 };
 

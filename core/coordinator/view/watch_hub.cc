@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/deadline.h"
 #include "core/coordinator/view/wire_conversion.h"
 
 namespace millrace {
@@ -163,10 +163,10 @@ void WatchHub::Run() {
     view_->Wait(news, seq, std::max(until - now, absl::Milliseconds(1)));
   }
   // Readers that do read take the update that is under way, and then get a last one.
-  const absl::Time deadline = absl::Now() + kLastWait;
+  const Deadline deadline(kLastWait);
   std::vector<uint64_t> ids = Ids(&stopping, &writing);
-  while (writing && absl::Now() < deadline) {
-    view_->Wait(0, UINT64_MAX, deadline - absl::Now());
+  while (writing && !deadline.Passed()) {
+    view_->Wait(0, UINT64_MAX, deadline.Left());
     ids = Ids(&stopping, &writing);
   }
   uint32_t news = 0;

@@ -1,4 +1,4 @@
-#include "core/coordinator/state/attended_clock.h"
+#include "core/base/attended_clock.h"
 
 #include <algorithm>
 

@@ -1,8 +1,9 @@
-#include "core/coordinator/state/attended_clock.h"
+// A coordinator whose process is stopped, and continues later: what its table makes of it.
 
 #include <optional>
 
 #include "absl/time/time.h"
+#include "core/base/attended_clock.h"
 #include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
 #include "core/coordinator/state/reservation_table.h"
@@ -11,29 +12,6 @@
 
 namespace millrace {
 namespace {
-
-TEST(AttendedClockTest, TimePassesWhileItIsRead) {
-  FakeClock real;
-  const AttendedClock clock(&real, absl::Seconds(2));
-  const absl::Duration start = clock.SteadyNow();
-  for (int i = 0; i < 10; ++i) {
-    real.Advance(absl::Seconds(2));
-    EXPECT_EQ(clock.SteadyNow() - start, absl::Seconds(2 * (i + 1)));
-  }
-  EXPECT_EQ(clock.Now(), real.Now());
-}
-
-TEST(AttendedClockTest, WhatNobodyReadIsNoTime) {
-  FakeClock real;
-  const AttendedClock clock(&real, absl::Seconds(2));
-  const absl::Duration start = clock.SteadyNow();
-  real.Advance(absl::Hours(3));
-  EXPECT_EQ(clock.SteadyNow(), start);
-  real.Advance(absl::Seconds(1));
-  EXPECT_EQ(clock.SteadyNow(), start + absl::Seconds(1));
-  real.Advance(absl::Seconds(2.5));
-  EXPECT_EQ(clock.SteadyNow(), start + absl::Seconds(1));
-}
 
 // A table by this clock, whose coordinator ticks each second unless it is stopped.
 struct Coordinator {
@@ -64,7 +42,7 @@ struct Coordinator {
   TableEffects effects;
 };
 
-TEST(AttendedClockTest, ACoordinatorThatWasStoppedLosesNobody) {
+TEST(LateCoordinatorTest, ACoordinatorThatWasStoppedLosesNobody) {
   Coordinator f;
   f.Silence(3);
   f.Stopped(absl::Seconds(60));
@@ -76,7 +54,7 @@ TEST(AttendedClockTest, ACoordinatorThatWasStoppedLosesNobody) {
   EXPECT_EQ(f.effects.failures.size(), 2u);
 }
 
-TEST(AttendedClockTest, ALeaseWaitsForACoordinatorThatWasStopped) {
+TEST(LateCoordinatorTest, ALeaseWaitsForACoordinatorThatWasStopped) {
   Coordinator f;
   f.table->StreamLost(1, &f.effects);
   f.Stopped(absl::Hours(1));
@@ -93,7 +71,7 @@ TEST(AttendedClockTest, ALeaseWaitsForACoordinatorThatWasStopped) {
   EXPECT_EQ(f.table->state(0), SlotState::kLost);
 }
 
-TEST(AttendedClockTest, AStoppedNodeIsNotBlamedForItsCoordinatorsPause) {
+TEST(LateCoordinatorTest, AStoppedNodeIsNotBlamedForItsCoordinatorsPause) {
   Coordinator f;
   f.table->Update(1, Report(NodeReport::Kind::kStopped), &f.effects);
   f.Stopped(absl::Minutes(5));

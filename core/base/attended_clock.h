@@ -1,15 +1,15 @@
-// File: core/coordinator/state/attended_clock.h
+// File: core/base/attended_clock.h
 //
-// The coordinator's steady time: it passes only while somebody could have been heard.
+// Steady time that passes only while this process could have heard somebody.
 //
 // Defines: AttendedClock.
 //
-//   AttendedClock clock(RealClock(), /*longest_gap=*/absl::Seconds(2));
-//   ...                       // a timer reads it at least every second
+//   const AttendedClock clock(RealClock(), /*longest_gap=*/absl::Seconds(2));
+//   ...                       // somebody reads it at least every second
 //   clock.SteadyNow();        // after Ctrl-Z and fg, or a pause of the machine: without that time
 
-#ifndef CORE_COORDINATOR_STATE_ATTENDED_CLOCK_H_
-#define CORE_COORDINATOR_STATE_ATTENDED_CLOCK_H_
+#ifndef CORE_BASE_ATTENDED_CLOCK_H_
+#define CORE_BASE_ATTENDED_CLOCK_H_
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -43,4 +43,4 @@ class AttendedClock final : public Clock {
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_STATE_ATTENDED_CLOCK_H_
+#endif  // CORE_BASE_ATTENDED_CLOCK_H_
