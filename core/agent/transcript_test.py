@@ -1,4 +1,4 @@
-"""Plays testdata/*.transcript against the real millrace-agent.
+"""Plays testdata/*.transcript, and those of older versions, against the real millrace-agent.
 
     start MODE [NAME]     starts `millrace-agent MODE --parent=stdin`
     NAME> line            sends the line; "<word>" in it is what <word> stands for
@@ -25,6 +25,7 @@ WAIT_S = 150
 ROOT = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace")
 AGENT = os.path.join(ROOT, "core", "agent", "millrace-agent")
 TRANSCRIPTS = sorted(glob.glob(os.path.join(ROOT, "core", "agent", "testdata", "*.transcript")))
+OLDER = sorted(glob.glob(os.path.join(ROOT, "testing", "compatibility", "0.*", "*.transcript")))
 
 
 class Peer:
@@ -186,6 +187,7 @@ def lines_of_the_page(text):
 class TranscriptTest(unittest.TestCase):
     def test_there_are_transcripts(self):
         self.assertGreater(len(TRANSCRIPTS), 3)
+        self.assertGreater(len(OLDER), 3)
 
     def test_documented_lines_are_played(self):
         played = set()
@@ -213,10 +215,11 @@ def add_case(path):
             play(file.read())
 
     name = os.path.basename(path).removesuffix(".transcript")
-    setattr(TranscriptTest, f"test_{name}", test)
+    of_version = os.path.basename(os.path.dirname(path)).replace(".", "_") + "_" if path in OLDER else ""
+    setattr(TranscriptTest, f"test_{of_version}{name}", test)
 
 
-for transcript in TRANSCRIPTS:
+for transcript in TRANSCRIPTS + OLDER:
     add_case(transcript)
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/peer_version.h"
 #include "core/base/version.h"
 #include "core/net/socket_address.h"
 #include "grpcpp/create_channel.h"
@@ -75,6 +76,7 @@ std::shared_ptr<grpc::Channel> MakeClientChannel(const std::string& address,
 
 void PrepareCall(const std::string& token, absl::Duration timeout, grpc::ClientContext* context) {
   context->AddMetadata("authorization", absl::StrCat("Bearer ", token));
+  context->AddMetadata(kVersionMetadata, kMillraceVersion);
   if (timeout < absl::Hours(1'000'000)) {
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout));
   }

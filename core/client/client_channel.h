@@ -38,6 +38,7 @@ inline constexpr int kMaxSnapshotBytes = 256 << 20;
     const std::string& address, const std::string& ca_pem, const std::string& identity_pem,
     int max_message_bytes = kMaxSnapshotBytes);
 
+// Who calls, with which token, of which version (core/base/peer_version.h), and for how long;
 // InfiniteDuration(): no deadline.
 void PrepareCall(const std::string& token, absl::Duration timeout, grpc::ClientContext* context);
 

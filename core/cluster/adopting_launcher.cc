@@ -13,6 +13,7 @@
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/base/peer_version.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 // For agents that were killed: to be heard of.
+constexpr size_t kMaxHostBytes = 256;
 constexpr absl::Duration kKillWait = absl::Seconds(2);
 
 AgentExit ExitOf(const v1::Ended& ended) {
@@ -251,7 +253,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   void OnEvent(uint64_t call, const v1::AdoptEvent& event, AdoptionTable::Effects* effects) {
     switch (event.message_case()) {
       case v1::AdoptEvent::kHeld:
-        table_.Held(call, {event.held().peer_host(), event.held().running()}, effects);
+        OnHeld(call, event.held(), effects);
         break;
       case v1::AdoptEvent::kStarted:
         table_.Started(call, event.started().pid(), effects);
@@ -262,6 +264,19 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
       case v1::AdoptEvent::MESSAGE_NOT_SET:
         break;  // of a later version
     }
+  }
+
+  void OnHeld(uint64_t call, const v1::Held& held, AdoptionTable::Effects* effects) {
+    const std::string agent =
+        absl::StrCat("the agent on ", EscapeControls(Ellipsize(held.host(), kMaxHostBytes)));
+    const absl::Status versions =
+        CheckVersions({"this driver", kMillraceVersion}, {agent, held.version()});
+    if (versions.ok()) {
+      table_.Held(call, {held.peer_host(), held.running()}, effects);
+      return;
+    }
+    if (const auto found = calls_.find(call); found != calls_.end()) found->second->Cancel();
+    table_.CallOver(call, versions, effects);
   }
 
   void SendStart(const AdoptionEffect& effect) {

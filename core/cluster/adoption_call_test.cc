@@ -14,6 +14,7 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
+#include "core/base/version.h"
 #include "core/launch/agent_secret.h"
 #include "core/proto/adopt.pb.h"
 #include "gmock/gmock.h"
@@ -61,7 +62,7 @@ class AdoptionCallTest : public ::testing::Test {
   static v1::Hold HoldFor(const std::string& cluster, int executor_id) {
     v1::Hold hold;
     hold.set_protocol(1);
-    hold.set_version("9.9.9");
+    hold.set_version(kMillraceVersion);
     hold.set_adoption_id(RandomHex(16));
     hold.set_cluster_id(cluster);
     hold.set_executor_id(executor_id);
@@ -158,8 +159,14 @@ TEST_F(AdoptionCallTest, AMessageThatWasRecordedIsWorthNothing) {
 
 TEST_F(AdoptionCallTest, AnotherVersionIsToldWhatBothAre) {
   v1::Hold hold = HoldFor("c1", 0);
+  hold.set_version("9.9.9");
+  absl::Status refused = Refusal(hold, secret_);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("the driver is version 9.9.9 of Millrace and the agent on "),
+                    HasSubstr("install the same version")));
   hold.set_protocol(2);
-  const absl::Status refused = Refusal(hold, secret_);
+  refused = Refusal(hold, secret_);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("driver is version 9.9.9 (adopt protocol 2)"),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands for millrace-agent in local_launcher_test: says what a real one says first, then does what
 # FAKE_AGENT_MODE asks for.
-echo '{"event": "ready", "seq": 0, "protocol": 1, "version": "fake", "pid": 1}'
+echo '{"event": "ready", "seq": 0, "protocol": 1, "version": "'"${FAKE_AGENT_VERSION:-fake}"'", "pid": 1}'
 read -r start
 dir=$(printf '%s' "$start" | sed -n 's/.*"runtime_dir":"\([^"]*\)".*/\1/p')
 mkdir -p "$dir"

@@ -180,6 +180,18 @@ TEST_F(LocalLauncherTest, AnAgentThatFailsSaysWhy) {
   EXPECT_EQ(RuntimeDir("fail", 0), "");
 }
 
+TEST_F(LocalLauncherTest, AnAgentOfAVersionTooFarAwayIsRefused) {
+  ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
+  ::setenv("FAKE_AGENT_VERSION", "9.9.9", 1);
+  ASSERT_THAT(launcher_.Launch(Tickets(1, "version"), record_.events()), IsOk());
+  const std::optional<AgentExit> end = record_.WaitForEnd(0);
+  ::unsetenv("FAKE_AGENT_VERSION");
+  ASSERT_TRUE(end.has_value());
+  EXPECT_THAT(end->status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    AllOf(HasSubstr("millrace-agent is version 9.9.9 of Millrace"),
+                                          HasSubstr("install the same version"))));
+}
+
 TEST_F(LocalLauncherTest, WhatIsNoProtocolIsIgnored) {
   ::setenv("FAKE_AGENT_MODE", "garbage", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(1, "garbage"), record_.events()), IsOk());

@@ -16,9 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/peer_version.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
+#include "core/base/version.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/fake_agent.h"
 #include "core/net/sha256.h"
@@ -34,6 +36,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -194,6 +197,25 @@ TEST(AttachTest, ADeadlineOfTheClientEndsOnlyItsStream) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   auto agent = Dial(*coordinator);
   EXPECT_TRUE(agent->WaitRegistered());
+}
+
+TEST(AttachTest, ACallerOfAVersionTooFarAwayIsRefused) {
+  auto coordinator = StartCluster(1);
+  auto stub = v1::Coordinator::NewStub(MakeAgentChannel(
+      coordinator->address(), coordinator->ca_pem(), coordinator->agent_identity_pem()));
+  const auto refusal = [&](const std::string& version) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + coordinator->tokens().viewer);
+    context.AddMetadata(kVersionMetadata, version);
+    v1::ClusterStatus reply;
+    return FromGrpc(stub->GetStatus(&context, {}, &reply));
+  };
+  EXPECT_THAT(refusal(kMillraceVersion), IsOk());
+  EXPECT_THAT(refusal("9.9.9"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("the caller is version 9.9.9 of Millrace and this "
+                                       "coordinator version"),
+                             HasSubstr("install the same version on both"))));
 }
 
 TEST(AttachTest, AnAgentThatDoesNotReadIsDroppedAndHarmsNobody) {

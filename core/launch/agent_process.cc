@@ -14,9 +14,11 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/peer_version.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/base/version.h"
 #include "core/process/descriptor_limit.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
@@ -93,11 +95,17 @@ void AgentProcess::HandleLine(absl::string_view line) {
     MILLRACE_LOG(WARNING) << "agent " << executor_id_ << " said what is no JSON object: " << line;
     return;
   }
+  if (GetStringOr(*message, "event", "").value_or("") == "ready") {
+    const std::string version = GetStringOr(*message, "version", "").value_or("");
+    error_ = CheckVersions({"this program", kMillraceVersion}, {"millrace-agent", version});
+    if (!error_.ok()) CloseStdin();
+    return;
+  }
   const bool refused = message->contains("error");
   const Json& error = refused ? (*message)["error"] : *message;
   if (refused || GetStringOr(*message, "event", "").value_or("") == "error") {
-    error_ = absl::Status(StatusCodeFromName(GetStringOr(error, "code", "").value_or("")),
-                          GetStringOr(error, "message", "").value_or(""));
+    error_.Update(absl::Status(StatusCodeFromName(GetStringOr(error, "code", "").value_or("")),
+                               GetStringOr(error, "message", "").value_or("")));
   }
   if (refused) CloseStdin();  // it will never join: let it end, so that its error is told
 }

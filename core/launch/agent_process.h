@@ -76,7 +76,7 @@ class AgentProcess {
   PipedChild child_;  // pid 0 and no descriptor of it once reaped
   LineReader out_lines_;
   std::optional<LineReader> err_lines_{std::in_place};  // always set
-  absl::Status error_;                                  // of the agent's `error` event
+  absl::Status error_;                                  // the first: its version, or what it said
   std::deque<std::string> stderr_tail_;
 };
 

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/base/version.h"
 #include "core/cluster_spec/cluster_spec_json.h"
 #include "core/net/socket_address.h"
 #include "core/node/absolute_path.h"
@@ -119,7 +120,8 @@ absl::Status NodeContextImpl::Connect(UniqueFd control_fd) {
     if (!finished_.load()) on_agent_gone_(why);
   };
   MILLRACE_ASSIGN_OR_RETURN(control_, ControlClient::Start(std::move(control_fd), handlers));
-  const Json hello{{"protocol", 1}, {"sdk", "millrace-c++"}};
+  const Json hello{
+      {"protocol", 1}, {"sdk", "millrace-c++"}, {"version", std::string(kMillraceVersion)}};
   MILLRACE_ASSIGN_OR_RETURN(const Json welcome, control_->Call("hello", hello, kAgentTimeout));
   if (!received.ok()) return Finish(received);
   MILLRACE_ASSIGN_OR_RETURN(const int64_t sample_ms, GetIntOr(welcome, "sample_interval_ms", 0));

@@ -28,6 +28,7 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
+#include "core/base/version.h"
 #include "core/node/fake_agent_channel.h"
 #include "core/node/node_config.h"
 #include "gmock/gmock.h"
@@ -159,7 +160,9 @@ INSTANTIATE_TEST_SUITE_P(Matrix, IsChief,
 TEST_F(NodeContextTest, SaysHelloAndThenReady) {
   CreateWorker();
   EXPECT_THAT(Methods(), testing::ElementsAre("hello", "ready"));
-  EXPECT_EQ(agent_.WaitFor("hello").params, (Json{{"protocol", 1}, {"sdk", "millrace-c++"}}));
+  EXPECT_EQ(
+      agent_.WaitFor("hello").params,
+      (Json{{"protocol", 1}, {"sdk", "millrace-c++"}, {"version", std::string(kMillraceVersion)}}));
   EXPECT_EQ(agent_.WaitFor("ready").params, (Json{{"other", Json::object()}}));
 }
 

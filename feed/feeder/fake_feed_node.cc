@@ -206,6 +206,11 @@ void FakeFeedNode::Receive() {
 }
 
 void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
+  {
+    MutexLock lock(&mu_);
+    messages_.emplace_back();
+    for (const ZmqMessage& part : parts) messages_.back().emplace_back(part.view());
+  }
   const FrameHeader header = OrDie(DecodeHeader(parts[0].view()));
   const absl::string_view metadata = parts.size() > 1 ? parts[1].view() : absl::string_view();
   Session& session = sessions_[header.session];
@@ -325,6 +330,11 @@ void FakeFeedNode::Kill() {
 std::vector<FakeFeedNode::Event> FakeFeedNode::events() const {
   MutexLock lock(&mu_);
   return events_;
+}
+
+std::vector<std::vector<std::string>> FakeFeedNode::messages() const {
+  MutexLock lock(&mu_);
+  return messages_;
 }
 
 std::vector<int64_t> FakeFeedNode::values() const {

@@ -127,6 +127,8 @@ class FakeFeedNode {
     std::optional<ErrorFrame> abort;
   };
   [[nodiscard]] std::vector<Event> events() const;
+  // The same as messages: the parts of each.
+  [[nodiscard]] std::vector<std::vector<std::string>> messages() const;
   // Blocks until `condition`, for 40 s at most; whether it holds.
   bool WaitFor(const std::function<bool(const std::vector<Event>&)>& condition) const;
   // Of all batches: the values of their first column, an int64.
@@ -161,6 +163,7 @@ class FakeFeedNode {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void(Session&)> posted_ ABSL_GUARDED_BY(mu_);
   std::vector<Event> events_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::vector<std::string>> messages_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> values_ ABSL_GUARDED_BY(mu_);
   Thread thread_;
 };

@@ -7,6 +7,7 @@
 #include "core/base/attended_clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -75,6 +76,7 @@ OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
       .data_epoch = options_.data_epoch,
       .feeder_attempt = options_.feeder_attempt,
       .node_nonce = target_.nonce,
+      .version = kMillraceVersion,
       .first_row = options_.first_row,
       .result_limit = options_.mode == FeedMode::kInference ? options_.result_window_bytes : 0,
       .shared_memory = shared_min_bytes_ != INT64_MAX && reply.curve_key.empty(),

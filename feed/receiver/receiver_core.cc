@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/log.h"
+#include "core/base/peer_version.h"
 #include "core/base/text.h"
+#include "core/base/version.h"
 #include "feed/segment/room_table.h"
 #include "millrace/status_macros.h"
 
@@ -66,6 +68,8 @@ absl::Status ReceiverCore::CheckAttempt(const OpenFrame& open) {
 }
 
 absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFrame& open) {
+  MILLRACE_RETURN_IF_ERROR(
+      CheckVersions({options_.node_name, kMillraceVersion}, {"the feeder", open.version}));
   if (FindSlot(open.queue) == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ",

@@ -26,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr absl::Duration kReportInterval = absl::Milliseconds(20);  // as receiver_core.cc has it
 
@@ -51,6 +52,15 @@ TEST_F(ReceiverCoreTest, AnotherNonceIsFailedPrecondition) {
   EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1, {.queue = "input", .node_nonce = "other"}), nullptr);
   EXPECT_THAT(Due(5), ElementsAre(AllOf(HasSubstr("ERROR FAILED_PRECONDITION"),
                                         HasSubstr("(program_ended)"))));
+}
+
+TEST_F(ReceiverCoreTest, AFeederOfAVersionTooFarAwayIsRefused) {
+  EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1,
+                        {.queue = "input", .node_nonce = "nonce", .version = "9.9.9"}),
+            nullptr);
+  EXPECT_THAT(Due(5), ElementsAre(AllOf(HasSubstr("ERROR FAILED_PRECONDITION: the feeder is "
+                                                  "version 9.9.9 of Millrace and worker:0 version"),
+                                        Not(HasSubstr("(program_ended)")))));
 }
 
 TEST_F(ReceiverCoreTest, AnUnknownQueueIsNotFoundAndNamesThoseThereAre) {

@@ -105,6 +105,7 @@ absl::StatusOr<OpenFrame> DecodeOpenObject(const Json& json) {
   MILLRACE_ASSIGN_OR_RETURN(out.node_nonce, GetString(json, "node_nonce"));
   MILLRACE_ASSIGN_OR_RETURN(out.first_row, GetIntInRange(json, "first_row", 0, kMaxInt64));
   MILLRACE_ASSIGN_OR_RETURN(out.result_limit, GetIntInRange(json, "result_limit", 0, kMaxInt64));
+  MILLRACE_ASSIGN_OR_RETURN(out.version, GetStringOr(json, "version", ""));
   MILLRACE_ASSIGN_OR_RETURN(out.shared_memory, GetBoolOr(json, "shared_memory", false));
   MILLRACE_ASSIGN_OR_RETURN(out.reply, DecodeReply(json));
   if (out.feed_id.empty()) {
@@ -317,6 +318,7 @@ std::string EncodeOpen(const OpenFrame& frame) {
   json["node_nonce"] = frame.node_nonce;
   json["first_row"] = frame.first_row;
   json["result_limit"] = frame.result_limit;
+  if (!frame.version.empty()) json["version"] = frame.version;
   if (frame.shared_memory) json["shared_memory"] = true;
   json["reply"] = std::move(reply);
   return DumpJson(json);

@@ -132,6 +132,7 @@ struct OpenFrame {
   int64_t data_epoch = 0;
   int64_t feeder_attempt = 0;  // that of the feeder's reports; nodes make no use of it
   std::string node_nonce;      // the node attempt meant
+  std::string version;         // of the feeder's Millrace (core/base/peer_version.h); may be empty
   int64_t first_row = 0;       // 0, or in train mode the row to resume at
   int64_t result_limit = 0;    // as in ResultCreditFrame, to begin with; 0 in train mode
   bool shared_memory = false;  // the feeder can write into the node's memory

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/client/client_channel.h"
 #include "core/proto/grpc_status.h"
 
 namespace millrace {
@@ -16,7 +17,7 @@ std::shared_ptr<AttachCall> AttachCall::Start(v1::Coordinator::Stub* stub, const
                                               Callbacks callbacks) {
   std::shared_ptr<AttachCall> stream(new AttachCall(std::move(mailbox), std::move(callbacks)));
   stream->self_ = stream;
-  stream->context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+  PrepareCall(token, absl::InfiniteDuration(), &stream->context_);
   stub->async()->Attach(&stream->context_, stream.get());
   stream->AddMultipleHolds(2);  // reads and writes are started from outside of reactions
   stream->StartRead(&stream->incoming_);

@@ -3,14 +3,15 @@
 #include <grpcpp/client_context.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/client/client_channel.h"
 #include "core/net/socket_address.h"
 #include "core/proto/feed_gateway.grpc.pb.h"
 #include "millrace/status_macros.h"
@@ -18,7 +19,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::chrono::seconds kDeadline(10);
+constexpr absl::Duration kDeadline = absl::Seconds(10);
 constexpr absl::string_view kWhere = "params";
 constexpr size_t kMaxErrorBytes = 2048;
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
@@ -274,8 +275,7 @@ void GatewayCalls::Call(Request request, Method method, Json (*to_json)(const Re
   auto state = std::make_shared<State>();
   state->request = std::move(request);
   state->stub = v1::FeedGateway::NewStub(channel);
-  state->context.set_deadline(std::chrono::system_clock::now() + kDeadline);
-  state->context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  PrepareCall(token_, kDeadline, &state->context);
   auto finish = [state, to_json, done = std::move(done), mailbox = loop_->mailbox(),
                  alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) {
     // On a thread of gRPC.

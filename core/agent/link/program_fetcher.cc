@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "core/base/safe_open.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/client/client_channel.h"
 #include "core/net/sha256.h"
 #include "core/proto/grpc_status.h"
 #include "millrace/status_macros.h"
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kTries = 5;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(200);
-constexpr std::chrono::minutes kTryTimeout(10);
+constexpr absl::Duration kTryTimeout = absl::Minutes(10);
 
 absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -202,8 +202,7 @@ absl::Status ProgramFetcher::FetchOnce(Shared* shared) {
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd file, MakeTarget(path));
 
   grpc::ClientContext context;
-  context.AddMetadata("authorization", absl::StrCat("Bearer ", options.token));
-  context.set_deadline(std::chrono::system_clock::now() + kTryTimeout);
+  PrepareCall(options.token, kTryTimeout, &context);
   {
     MutexLock lock(&shared->mu);
     if (shared->cancelled.HasBeenNotified()) return absl::CancelledError("the agent ends");

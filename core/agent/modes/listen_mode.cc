@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
+#include "core/base/peer_version.h"
 #include "core/base/text.h"
 #include "core/net/grpc_log.h"
 #include "millrace/agent_ticket.h"
@@ -168,6 +169,12 @@ absl::Status ListenMode::CheckHold(const v1::Hold& hold) const {
                      " (adopt protocol ", kProtocol, ") and the driver is version ",
                      EscapeControls(Ellipsize(hold.version(), kMaxTextBytes)), " (adopt protocol ",
                      hold.protocol(), "): install the same version of Millrace on both"));
+  }
+  const std::string here = absl::StrCat("the agent on ", LocalHostname());
+  if (absl::Status versions =
+          CheckVersions({here, options_.version}, {"the driver", hold.version()});
+      !versions.ok()) {
+    return versions;
   }
   const std::string& id = hold.adoption_id();
   const bool hex = std::all_of(id.begin(), id.end(), [](char c) {

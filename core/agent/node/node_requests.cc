@@ -11,8 +11,10 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/peer_version.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/base/version.h"
 #include "core/proto/fields_json.h"
 #include "core/proto/kv_limits.h"
 #include "core/proto/time_proto.h"
@@ -153,6 +155,10 @@ absl::StatusOr<Json> NodeRequests::Hello(const Json& params) {
         absl::StrCat("this agent speaks control protocol 1, the program ", protocol,
                      "; build the program with the Millrace version of the cluster"));
   }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string version,
+                            GetStringOr(params, "version", "", "params"));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckVersions({"this agent", kMillraceVersion}, {"the program", version}));
   said_hello_ = true;
   hooks_.on_hello();
   const absl::Duration interval =

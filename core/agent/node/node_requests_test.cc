@@ -138,6 +138,8 @@ TEST_F(NodeRequestsTest, HelloComesFirstOnceAndWithThisProtocol) {
   EXPECT_EQ(LastCode(), "FAILED_PRECONDITION");
   Ask(R"({"id":1,"method":"hello","params":{"protocol":2}})");
   EXPECT_EQ(LastCode(), "FAILED_PRECONDITION");
+  Ask(R"({"id":1,"method":"hello","params":{"protocol":1,"version":"9.9.9"}})");
+  EXPECT_EQ(LastCode(), "FAILED_PRECONDITION");
   EXPECT_FALSE(requests_.said_hello());
   Hello();
   EXPECT_EQ(LastCode(), "OK");

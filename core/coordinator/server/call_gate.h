@@ -1,8 +1,8 @@
 // File: core/coordinator/server/call_gate.h
 //
-// The check that every call passes first: its token. A caller that is turned away is reported as an
-// event; the connection of one that is admitted no longer counts as a stranger's
-// (core/net/connection_acceptor.h).
+// The check that every call passes first: its token, and the version of its caller. One that is
+// turned away is reported as an event; the connection of one that is admitted no longer counts as a
+// stranger's (core/net/connection_acceptor.h).
 //
 // Defines: CallGate.
 
@@ -27,7 +27,7 @@ class CallGate {
   CallGate(const AccessTokens* tokens, ClusterRecorder* recorder, ConnectionAcceptor* acceptor)
       : tokens_(tokens), recorder_(recorder), acceptor_(acceptor) {}
 
-  // Returns as AccessTokens::Check().
+  // Returns as AccessTokens::Check(), or as CheckVersions().
   [[nodiscard]] absl::Status Admit(const grpc::CallbackServerContext& context,
                                    absl::string_view method,
                                    std::initializer_list<TokenKind> allowed) const;
