@@ -204,7 +204,8 @@ int main(int argc, char** argv) {
     std::fputs("usage: record FOLDER\n", stderr);
     return 2;
   }
-  setenv("TEST_SRCDIR", "..", /*overwrite=*/0);  // where `bazel run` stands
+  // Where `bazel run` stands.
+  setenv("TEST_SRCDIR", std::filesystem::canonical("..").c_str(), /*overwrite=*/0);
   const absl::Status status = millrace::compatibility::Record(argv[1]);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
