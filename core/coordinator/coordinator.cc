@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/log.h"
@@ -18,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/client/cluster_file.h"
 #include "core/client/ended_cluster.h"
+#include "core/coordinator/journal/state_journal.h"
 #include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/server/control_plane.h"
 #include "core/coordinator/server/coordinator_server.h"
@@ -33,6 +35,7 @@
 #include "core/net/port_range.h"
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
+#include "core/proto/state.pb.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -41,6 +44,8 @@ namespace {
 constexpr size_t kClusterIdBytes = 8;
 constexpr size_t kMaxClusterIdChars = 128;
 constexpr size_t kMaxJobNameChars = 40;
+// The next driver listens at the same port: one that the system gives to no connection meanwhile.
+constexpr PortRange kPortsThatStayFree = {20000, 32767};
 // Two messages of an agent.
 constexpr int64_t kMinOutputWindow = int64_t{64} << 10;
 
@@ -189,6 +194,46 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   return absl::OkStatus();
 }
 
+// Of what an identity holds, the certificates.
+std::string CertificatesOf(absl::string_view identity_pem) {
+  return std::string(identity_pem.substr(identity_pem.find("-----BEGIN CERTIFICATE-----")));
+}
+
+// What two drivers of one cluster agree about; the program's SHA-256 stays unset.
+v1::StateHead HeadOf(const CoordinatorOptions& options) {
+  v1::StateHead head;
+  for (const NodeRole& role : options.roles) head.add_roles(role.ToString());
+  head.set_input_mode(options.input_mode == InputMode::kFeed ? v1::INPUT_MODE_FEED
+                                                             : v1::INPUT_MODE_DIRECT);
+  for (const std::string& queue : options.feed.queues) head.add_queues(queue);
+  head.set_program(options.program.path);
+  return head;
+}
+
+absl::Status CheckSameCluster(const v1::StateHead& before, const v1::StateHead& now) {
+  const auto differs = [&](absl::string_view what, const std::string& was, const std::string& is) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the cluster ", before.cluster_id(), " cannot be resumed with another ", what, ": it has ",
+        EscapeControls(was), ", and this driver says ", EscapeControls(is)));
+  };
+  const std::string roles = absl::StrJoin(before.roles(), ", ");
+  if (roles != absl::StrJoin(now.roles(), ", ")) {
+    return differs("shape", roles, absl::StrJoin(now.roles(), ", "));
+  }
+  if (before.input_mode() != now.input_mode()) {
+    return differs("input mode", v1::InputMode_Name(before.input_mode()),
+                   v1::InputMode_Name(now.input_mode()));
+  }
+  const std::string queues = absl::StrJoin(before.queues(), ", ");
+  if (queues != absl::StrJoin(now.queues(), ", ")) {
+    return differs("set of queues", queues, absl::StrJoin(now.queues(), ", "));
+  }
+  if (before.program() != now.program()) {
+    return differs("program", before.program(), now.program());
+  }
+  return absl::OkStatus();
+}
+
 std::string AdvertisedHost(const CoordinatorOptions& options) {
   if (!options.advertise_host.empty()) return options.advertise_host;
   const bool wildcard = options.bind_address == "0.0.0.0" || options.bind_address == "::";
@@ -197,8 +242,7 @@ std::string AdvertisedHost(const CoordinatorOptions& options) {
 
 }  // namespace
 
-Coordinator::Coordinator(std::string cluster_id)
-    : cluster_id_(std::move(cluster_id)), tokens_(AccessTokens::Random()) {}
+Coordinator::Coordinator() : tokens_(AccessTokens::Random()) {}
 
 Coordinator::~Coordinator() { Shutdown(); }
 
@@ -207,32 +251,84 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
   RaiseDescriptorLimit();
   LogGrpcHere();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
-  if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
   if (!options.advertise_host.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.advertise_host,
                               ResolveAdvertisedHost(options.advertise_host));
   }
-  if (options.port == 0 && options.port_range.first != 0) {
-    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
-  }
-  auto coordinator = absl::WrapUnique(new Coordinator(options.cluster_id));
-  MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));
+  auto coordinator = absl::WrapUnique(new Coordinator());
+  MILLRACE_RETURN_IF_ERROR(coordinator->Open(std::move(options)));
   return coordinator;
 }
 
-absl::Status Coordinator::Open(const CoordinatorOptions& options) {
+absl::Status Coordinator::MakeIdentity(const CoordinatorOptions& options) {
+  cluster_id_ = options.cluster_id.empty() ? RandomHex(kClusterIdBytes) : options.cluster_id;
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->MakeClient("agent"));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer, ca_->MakeClient("viewer"));
   agent_identity_pem_ = agent.ToPem();
   viewer_identity_pem_ = viewer.ToPem();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::ResumeIdentity(const CoordinatorOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(journal_, StateJournal::Resume(options.state_folder));
+  const v1::StateHead& head = journal_->head();
+  MILLRACE_RETURN_IF_ERROR(CheckSameCluster(head, HeadOf(options)));
+  cluster_id_ = head.cluster_id();
+  tokens_ = AccessTokens({.operator_token = head.operator_token(),
+                          .viewer = head.viewer_token(),
+                          .agent = head.agent_token()});
+  agent_identity_pem_ = head.agent_identity_pem();
+  viewer_identity_pem_ = head.viewer_identity_pem();
+  MILLRACE_ASSIGN_OR_RETURN(
+      ca_, CertificateAuthority::Restore({.cluster_id = cluster_id_, .clock = options.clock},
+                                         head.ca_pem(), head.ca_key_pem()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::StateHead> Coordinator::MakeHead(const CoordinatorOptions& options) const {
+  v1::StateHead head = HeadOf(options);
+  head.set_cluster_id(cluster_id_);
+  head.set_operator_token(tokens().operator_token);
+  head.set_viewer_token(tokens().viewer);
+  head.set_agent_token(tokens().agent);
+  head.set_ca_pem(ca_->ca_pem());
+  MILLRACE_ASSIGN_OR_RETURN(*head.mutable_ca_key_pem(), ca_->key_pem());
+  head.set_agent_identity_pem(agent_identity_pem_);
+  head.set_viewer_identity_pem(viewer_identity_pem_);
+  head.set_host(AdvertisedHost(options));
+  head.set_port(options.port);
+  return head;
+}
+
+absl::Status Coordinator::Open(CoordinatorOptions options) {
+  MILLRACE_RETURN_IF_ERROR(options.resume ? ResumeIdentity(options) : MakeIdentity(options));
+  options.cluster_id = cluster_id_;
+  if (options.resume) {
+    options.port = journal_->head().port();
+    options.advertise_host = journal_->head().host();
+  } else if (options.port == 0 && options.port_range.first != 0) {
+    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
+  } else if (options.port == 0 && !options.state_folder.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, kPortsThatStayFree));
+  }
   std::string sha256;
   int64_t program_size = 0;
   if (options.program.shipped) {
     MILLRACE_ASSIGN_OR_RETURN(program_, ProgramSource::Open(options.program.path));
     sha256 = program_->sha256();
     program_size = program_->size();
+  }
+  if (options.resume && journal_->head().program_sha256() != sha256) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the cluster ", cluster_id_, " cannot be resumed with another program: ",
+                     options.program.path, " has changed since it was started"));
+  }
+  if (!options.state_folder.empty() && !options.resume) {
+    MILLRACE_ASSIGN_OR_RETURN(v1::StateHead head, MakeHead(options));
+    head.set_program_sha256(sha256);
+    MILLRACE_ASSIGN_OR_RETURN(journal_, StateJournal::Create(options.state_folder, head));
   }
   const auto num_workers =
       std::count_if(options.roles.begin(), options.roles.end(),
@@ -260,21 +356,29 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
       [ca = ca_.get()](absl::string_view public_key, absl::string_view name) {
         return ca->SignNodeKey(public_key, name);
       },
-      view_.get(), recorder_.get());
+      view_.get(), recorder_.get(), journal_.get());
   plane_->Start();
-  MILLRACE_ASSIGN_OR_RETURN(
-      server_, CoordinatorServer::Start(
-                   {.bind_address = options.bind_address,
-                    .port = options.port,
-                    .limits = {},
-                    .ca = ca_.get(),
-                    .client_certificates_pem = agent.certificate_pem + viewer.certificate_pem,
-                    .tokens = &tokens_,
-                    .plane = plane_.get(),
-                    .view = view_.get(),
-                    .hub = hub_.get(),
-                    .recorder = recorder_.get(),
-                    .program = program_.get()}));
+  absl::StatusOr<std::unique_ptr<CoordinatorServer>> server =
+      CoordinatorServer::Start({.bind_address = options.bind_address,
+                                .port = options.port,
+                                .limits = {},
+                                .ca = ca_.get(),
+                                .client_certificates_pem = CertificatesOf(agent_identity_pem_) +
+                                                           CertificatesOf(viewer_identity_pem_),
+                                .tokens = &tokens_,
+                                .plane = plane_.get(),
+                                .view = view_.get(),
+                                .hub = hub_.get(),
+                                .recorder = recorder_.get(),
+                                .program = program_.get()});
+  if (!server.ok() && options.resume) {
+    return absl::Status(
+        server.status().code(),
+        absl::StrCat("the agents of cluster ", cluster_id_, " come back to port ", options.port,
+                     ", which this driver needs: ", server.status().message()));
+  }
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
   program_path_ = options.program.path;
   command_ = CommandOf(options.program);
@@ -289,6 +393,10 @@ void Coordinator::Shutdown() {
   if (hub_ != nullptr) hub_->Stop();          // readers hear the last of it
   if (events_ != nullptr) events_->Stop();
   if (server_ != nullptr) server_->Shutdown();
+}
+
+void Coordinator::GiveUpState() {
+  if (journal_ != nullptr) journal_->Remove();
 }
 
 int Coordinator::port() const { return server_->port(); }

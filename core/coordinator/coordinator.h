@@ -56,17 +56,22 @@
 
 namespace millrace {
 
+namespace v1 {
+class StateHead;
+}
+
 class CertificateAuthority;
 class ClusterRecorder;
 class ControlPlane;
 class CoordinatorServer;
 class EventLog;
 class ProgramSource;
+class StateJournal;
 class ViewStore;
 class WatchHub;
 
-// Ownership: owns its server, threads and CA; the CA's key never leaves memory.
-// Thread safety: thread-safe, except that Shutdown() and the destructor come last.
+// Ownership: owns its server, threads and CA, whose key never leaves memory, but for a
+// state_folder. Thread safety: thread-safe, except that Shutdown() and the destructor come last.
 // Blocking: Start (binds a port, hashes a shipped program), the Wait functions, Shutdown. Nothing
 // else blocks. Lifetime: the destructor is Shutdown(). Agents end their nodes when their
 // coordinator is gone.
@@ -74,7 +79,8 @@ class Coordinator {
  public:
   // Returns INVALID_ARGUMENT if an option makes no sense (naming it), NOT_FOUND or
   // PERMISSION_DENIED if a shipped program cannot be read, UNAVAILABLE if the address cannot be
-  // bound.
+  // bound; with a state_folder also the errors of StateJournal (core/coordinator/journal), and
+  // FAILED_PRECONDITION if what is to be resumed was another cluster.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Coordinator>> Start(
       CoordinatorOptions options);
   ~Coordinator();
@@ -192,6 +198,11 @@ class Coordinator {
   // it. New agents are turned away from these slots.
   void Stop(NodeFilter filter, absl::string_view reason, bool now = false);
 
+  // Where what another driver needs is written; null if none can take over.
+  [[nodiscard]] StateJournal* journal() const { return journal_.get(); }
+  // There is nothing to take over any more: the cluster is about to end.
+  void GiveUpState();
+
   // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until
   // Shutdown(). Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.
   void PublishClusterFile();
@@ -202,13 +213,20 @@ class Coordinator {
 
  private:
   friend class CoordinatorPeer;  // of tests
-  explicit Coordinator(std::string cluster_id);
-  [[nodiscard]] absl::Status Open(const CoordinatorOptions& options);
+  Coordinator();
+  [[nodiscard]] absl::Status Open(CoordinatorOptions options);
+  // The CA, tokens and client certificates: new ones, or those that are to be resumed.
+  [[nodiscard]] absl::Status MakeIdentity(const CoordinatorOptions& options);
+  [[nodiscard]] absl::Status ResumeIdentity(const CoordinatorOptions& options);
+  // What the next driver gets, and has to agree with.
+  [[nodiscard]] absl::StatusOr<v1::StateHead> MakeHead(const CoordinatorOptions& options) const;
   void WithdrawClusterFile();
 
   // In the order in which they need each other; destroyed in reverse.
-  const std::string cluster_id_;
-  const AccessTokens tokens_;
+  // What is said to be constant here is so once Start() has returned.
+  std::unique_ptr<StateJournal> journal_;  // null: nobody takes over
+  std::string cluster_id_;                 // constant
+  AccessTokens tokens_;                    // constant
   std::unique_ptr<CertificateAuthority> ca_;
   std::string agent_identity_pem_;
   std::string viewer_identity_pem_;

@@ -307,7 +307,16 @@ TEST(AttachTest, KvAndBarriersWorkOverTheStream) {
       return false;
     }));
   }
-  a->Send(message);  // and again: this time its partner dies
+  a->Send(message);  // repeated, as after a broken stream: its partner has passed it
+  EXPECT_TRUE(a->WaitUntil([](const FakeAgent& waiting) {
+    int answers = 0;
+    for (const auto& got : waiting.received()) {
+      if (got.has_barrier() && !got.barrier().has_error()) ++answers;
+    }
+    return answers == 2;
+  }));
+  message.mutable_barrier()->set_request_id(10);
+  a->Send(message);  // and another time: this time its partner dies
   b->SendExit({.kind = ExitStatus::Kind::kExited, .code = 1});
   EXPECT_TRUE(a->WaitUntil([](const FakeAgent& waiting) {
     for (const auto& got : waiting.received()) {

@@ -64,6 +64,14 @@ UniqueCertificate FirstCertificate(absl::string_view pem) {
   return certificate;
 }
 
+UniqueKey FirstKey(absl::string_view pem) {
+  const UniqueBio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  if (bio == nullptr) return nullptr;
+  UniqueKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
+  ERR_clear_error();
+  return key;
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueKey> MakeP256Key() {
@@ -150,11 +158,21 @@ std::string ClockMismatch(absl::string_view pem, absl::Time now) {
                       "; set the clocks of both hosts (NTP)");
 }
 
+absl::StatusOr<UniqueCertificate> ReadCertificate(absl::string_view pem) {
+  UniqueCertificate certificate = FirstCertificate(pem);
+  if (certificate == nullptr) return absl::InvalidArgumentError("no certificate in PEM");
+  return certificate;
+}
+
+absl::StatusOr<UniqueKey> ReadPrivateKey(absl::string_view pem) {
+  UniqueKey key = FirstKey(pem);
+  if (key == nullptr) return absl::InvalidArgumentError("no private key in PEM");
+  return key;
+}
+
 bool IsKeyOfCertificate(absl::string_view certificate_pem, absl::string_view key_pem) {
   const UniqueCertificate certificate = FirstCertificate(certificate_pem);
-  const UniqueBio bio(BIO_new_mem_buf(key_pem.data(), static_cast<int>(key_pem.size())));
-  const UniqueKey key(
-      bio == nullptr ? nullptr : PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
+  const UniqueKey key = FirstKey(key_pem);
   const bool is = certificate != nullptr && key != nullptr &&
                   X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();

@@ -52,6 +52,9 @@ struct CertificateProfile {
 
 [[nodiscard]] absl::StatusOr<std::string> CertificatePem(X509* certificate);
 [[nodiscard]] absl::StatusOr<std::string> PrivateKeyPem(EVP_PKEY* key);
+// The first of each in `pem`. Return INVALID_ARGUMENT if there is none.
+[[nodiscard]] absl::StatusOr<UniqueCertificate> ReadCertificate(absl::string_view pem);
+[[nodiscard]] absl::StatusOr<UniqueKey> ReadPrivateKey(absl::string_view pem);
 
 struct CertificateValidity {
   absl::Time from;

@@ -34,6 +34,9 @@ class AccessTokens {
   // 256 random bits each.
   [[nodiscard]] static AccessTokens Random();
 
+  // Those of an earlier Random().
+  explicit AccessTokens(CoordinatorTokens values) : values_(std::move(values)) {}
+
   [[nodiscard]] const CoordinatorTokens& values() const { return values_; }
 
   // `authorization` is the value of the metadata key, empty if there is none. Takes the same time
@@ -43,8 +46,6 @@ class AccessTokens {
                                    std::initializer_list<TokenKind> allowed) const;
 
  private:
-  explicit AccessTokens(CoordinatorTokens values) : values_(std::move(values)) {}
-
   CoordinatorTokens values_;
 };
 

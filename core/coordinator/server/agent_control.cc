@@ -110,6 +110,10 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
+    if (state_->fenced) {
+      admission = absl::UnavailableError(state_->cancelled.message());
+      return;
+    }
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
     if (admission.ok()) state_->streams[id] = {stream, admission->executor_id, false};

@@ -92,6 +92,23 @@ absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Crea
       new CertificateAuthority(options, std::move(key), std::move(pem)));
 }
 
+absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Restore(
+    const Options& options, absl::string_view ca_pem, absl::string_view key_pem) {
+  if (!IsKeyOfCertificate(ca_pem, key_pem)) {
+    return absl::InvalidArgumentError("the CA's certificate and key do not belong together");
+  }
+  auto key = std::make_unique<Key>();
+  if (key->p256 == nullptr) return absl::InternalError(TakeOpenSslError());
+  MILLRACE_ASSIGN_OR_RETURN(key->key, ReadPrivateKey(key_pem));
+  MILLRACE_ASSIGN_OR_RETURN(key->certificate, ReadCertificate(ca_pem));
+  return std::unique_ptr<CertificateAuthority>(
+      new CertificateAuthority(options, std::move(key), std::string(ca_pem)));
+}
+
+absl::StatusOr<std::string> CertificateAuthority::key_pem() const {
+  return PrivateKeyPem(key_->key.get());
+}
+
 absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::IssueServer() const {
   return Issue(std::string(kServerName), "serverAuth", true);
 }

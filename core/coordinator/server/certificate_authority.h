@@ -51,6 +51,10 @@ class CertificateAuthority {
   // Returns INTERNAL if OpenSSL fails.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CertificateAuthority>> Create(
       const Options& options);
+  // That of an earlier Create(), by its ca_pem() and key_pem(). Returns INVALID_ARGUMENT if they
+  // are none, or do not belong together.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CertificateAuthority>> Restore(
+      const Options& options, absl::string_view ca_pem, absl::string_view key_pem);
   ~CertificateAuthority();
 
   CertificateAuthority(const CertificateAuthority&) = delete;
@@ -58,6 +62,9 @@ class CertificateAuthority {
 
   // The CA's own certificate: what everybody pins.
   [[nodiscard]] const std::string& ca_pem() const { return ca_pem_; }
+
+  // The CA's private key: a secret, for the state folder of a driver that may be replaced.
+  [[nodiscard]] absl::StatusOr<std::string> key_pem() const;
 
   // A fresh key with a certificate for kServerName (serverAuth).
   [[nodiscard]] absl::StatusOr<Identity> IssueServer() const;

@@ -6,13 +6,16 @@
 namespace millrace {
 
 ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
-                           NodeKeySigner signer, ViewStore* view, ClusterRecorder* recorder)
-    : state_(options, recorder),
+                           NodeKeySigner signer, ViewStore* view, ClusterRecorder* recorder,
+                           StateJournal* journal)
+    : state_(options, recorder, journal),
       requests_(&state_),
       feeds_(&state_),
       agents_(&state_, &requests_, &feeds_, std::move(node_spec), std::move(signer), view),
       driver_(&state_, &agents_),
-      operators_(&state_, &requests_) {}
+      operators_(&state_, &requests_) {
+  state_.Restore();
+}
 
 void ControlPlane::Start() {
   state_.observer.Start();

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
+#include "core/coordinator/journal/state_journal.h"
 #include "core/coordinator/server/agent_control.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/server/driver_control.h"
@@ -29,9 +30,10 @@ namespace millrace {
 // Thread safety: thread-safe, its parts too. Blocking: the Wait functions of driver(), Shutdown().
 class ControlPlane {
  public:
-  // `options` are valid; pointers are not owned.
+  // `options` are valid; pointers are not owned. With a `journal` what was restored in it is where
+  // this one goes on, and another one may go on from here.
   ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec, NodeKeySigner signer,
-               ViewStore* view, ClusterRecorder* recorder);
+               ViewStore* view, ClusterRecorder* recorder, StateJournal* journal = nullptr);
   ~ControlPlane() { Shutdown(); }
 
   ControlPlane(const ControlPlane&) = delete;

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
+#include "core/coordinator/server/saved_state.h"
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/proto/spec_proto.h"
 
@@ -64,13 +65,15 @@ v1::KvReply ToKvReply(uint64_t request_id, const absl::StatusOr<std::string>& re
   return reply;
 }
 
-ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder)
+ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder,
+                           StateJournal* journal)
     : options(options),
       fed_nodes(FedNodes(options)),
       longest_sleep(LongestSleep(options)),
       attended(options.clock, 2 * longest_sleep),
       clock(&attended),
       recorder(recorder),
+      journal(journal),
       started_at(clock->SteadyNow()),
       observer(options.observer),
       table(ToTableOptions(options, clock)),
@@ -93,6 +96,7 @@ void ControlState::Do(absl::FunctionRef<void(TableEffects*)> body) {
     TableEffects effects;
     body(&effects);
     Perform(effects);
+    if (journal != nullptr) WriteJournal(effects);
     streams.swap(to_flush);
   }
   for (const std::shared_ptr<AttachStream>& stream : streams) stream->Flush();
@@ -256,6 +260,82 @@ void ControlState::StopNodes(NodeFilter filter, absl::string_view reason, bool n
     for (int id = 0; id < table.size(); ++id) {
       if (Matches(filter, id)) table.Stop(id, reason, now, effects);
     }
+  });
+}
+
+// ---- the journal --------------------------------------------------------------------------------
+
+void ControlState::Journal(v1::StateRecord record) {
+  if (journal != nullptr) to_journal_.push_back(std::move(record));
+}
+
+void ControlState::JournalKv(const std::string& key, const std::string* value) {
+  v1::StateRecord record;
+  record.mutable_kv()->set_key(key);
+  if (value != nullptr) record.mutable_kv()->set_value(*value);
+  Journal(std::move(record));
+}
+
+void ControlState::WriteJournal(const TableEffects& effects) {
+  if (shut_down || fenced) return;
+  for (const int id : effects.changed) {
+    const SavedSlot slot = table.Save(id);
+    if (slot.nonce.empty() && !slot.stop_asked) continue;
+    v1::StateRecord record;
+    *record.mutable_slot() = ToSlotRecord(id, slot);
+    record.mutable_slot()->set_has_feed(nodes[id].attempt == slot.attempt &&
+                                        nodes[id].feed.has_value());
+    std::string& last = journaled_slots_[id];
+    std::string now = record.slot().SerializeAsString();
+    if (last == now) continue;
+    last = std::move(now);
+    to_journal_.push_back(std::move(record));
+  }
+  if (table.epoch() != journaled_epoch_) {
+    journaled_epoch_ = table.epoch();
+    to_journal_.emplace_back().set_spec_epoch(journaled_epoch_);
+  }
+  const absl::Status written = journal->Append(to_journal_);
+  to_journal_.clear();
+  if (!absl::IsAborted(written)) return;  // otherwise it has said what follows
+  fenced = true;
+  cancelled = written;
+  MILLRACE_LOG(ERROR) << written.message();
+  for (const auto& [id, stream] : streams) {
+    stream.stream->Close(absl::UnavailableError(written.message()));
+    to_flush.push_back(stream.stream);
+  }
+  streams.clear();
+  observer.PostFailure(written);
+  changed.SignalAll();
+}
+
+void ControlState::Restore() {
+  if (journal == nullptr) return;
+  Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    const StateImage& image = journal->restored();
+    for (const auto& [id, slot] : image.slots()) {
+      table.Restore(id, ToSavedSlot(slot), effects);
+      if (!table.Has(id)) continue;
+      Node& node = NodeOf(id);
+      // Where it is its agent says as it comes back; of one that has ended nobody will ask.
+      if (slot.has_feed() && table.state(id) == SlotState::kFinished) node.feed.emplace();
+    }
+    table.RestoreSpec(image.spec_epoch());
+    std::vector<KvStore::Completion> nobody;
+    for (const auto& [key, value] : image.kv()) kv.Set(key, value, &nobody).IgnoreError();
+    for (const auto& [id, answers] : image.answers()) {
+      for (const v1::AnswerRecord& answer : answers) {
+        if (!table.Has(id) || answer.attempt() != table.attempt(id)) continue;
+        if (answer.has_kv()) {
+          NodeOf(id).adds.emplace_back(answer.kv().request_id(), answer.kv());
+        } else {
+          NodeOf(id).passed.push_back(answer.barrier());
+        }
+      }
+    }
+    feed_ends = image.feed_ends();
+    ended_queues = image.ended_queues();
   });
 }
 

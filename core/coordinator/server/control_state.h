@@ -32,6 +32,7 @@
 #include "core/base/attended_clock.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "core/coordinator/journal/state_journal.h"
 #include "core/coordinator/server/attach_stream.h"
 #include "core/coordinator/state/barrier_set.h"
 #include "core/coordinator/state/coordinator_options.h"
@@ -42,6 +43,7 @@
 #include "core/coordinator/view/cluster_recorder.h"
 #include "core/coordinator/view/observer_queue.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/state.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "millrace/cluster_status.h"
 
@@ -56,6 +58,7 @@ struct ControlState {
     std::optional<v1::FeedEndpoint> feed;
     std::map<std::string, std::string> other;
     std::deque<std::pair<uint64_t, v1::KvReply>> adds;  // the last answers, for repeated requests
+    std::deque<uint64_t> passed;           // request ids of the last barriers that it has passed
     std::vector<std::string> done_queues;  // that its program reads no more, as its samples say
   };
   struct Stream {
@@ -65,13 +68,16 @@ struct ControlState {
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
 
-  // `options` are valid; pointers are not owned.
-  ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder);
+  // `options` are valid; pointers are not owned. `journal`: null if nobody takes the cluster over.
+  ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder, StateJournal* journal);
 
   ControlState(const ControlState&) = delete;
   ControlState& operator=(const ControlState&) = delete;
 
-  // Runs `body` under the lock, carries out the effects, then writes.
+  // Goes on where the driver before left off, by what is in the journal. Before anything else.
+  void Restore() ABSL_LOCKS_EXCLUDED(mu);
+  // Runs `body` under the lock, carries out the effects, writes the journal, then the streams: what
+  // is told outlives this process.
   void Do(absl::FunctionRef<void(TableEffects*)> body) ABSL_LOCKS_EXCLUDED(mu);
   // Asks nodes to end, now: kills them.
   void StopNodes(NodeFilter filter, absl::string_view reason, bool now) ABSL_LOCKS_EXCLUDED(mu);
@@ -105,6 +111,13 @@ struct ControlState {
   // The first cause, or CANCELLED after Cancel() or Shutdown().
   std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // ---- the journal; nothing happens where there is none ----
+  // To be written before anything is told of it.
+  void Journal(v1::StateRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // `value` null: the key is gone.
+  void JournalKv(const std::string& key, const std::string* value)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   // The timer looks no later than then.
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -114,6 +127,7 @@ struct ControlState {
   AttendedClock attended;
   Clock* const clock;  // attended
   ClusterRecorder* const recorder;
+  StateJournal* const journal;      // may be null
   const absl::Duration started_at;  // steady
   ObserverQueue observer;
 
@@ -137,9 +151,12 @@ struct ControlState {
   absl::Status cancelled ABSL_GUARDED_BY(mu);
   absl::Status stop_request ABSL_GUARDED_BY(mu);
   bool shut_down ABSL_GUARDED_BY(mu) = false;
+  // Another driver has the cluster now: this one decides nothing any more.
+  bool fenced ABSL_GUARDED_BY(mu) = false;
   absl::Duration timer_wakes_at ABSL_GUARDED_BY(mu);  // steady
 
  private:
+  void WriteJournal(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void Perform(TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // A fed node's process has ended.
@@ -155,6 +172,10 @@ struct ControlState {
   grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu);  // of whole_spec_epoch_
   uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu) = 0;
   uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu) = 0;  // that readers know
+
+  std::vector<v1::StateRecord> to_journal_ ABSL_GUARDED_BY(mu);     // empty outside of Do()
+  std::map<int, std::string> journaled_slots_ ABSL_GUARDED_BY(mu);  // serialised, by executor id
+  uint64_t journaled_epoch_ ABSL_GUARDED_BY(mu) = 0;
 };
 
 // The reply to a kv request of a node or an operator.

@@ -118,6 +118,9 @@ void FeedControl::FeedEnd(absl::string_view feed_id, bool aborted) {
     message.mutable_feed_end()->set_aborted(aborted);
     state_->feed_ends.push_back(message.feed_end());
     if (state_->feed_ends.size() > kMaxFeedEnds) state_->feed_ends.pop_front();
+    v1::StateRecord record;
+    *record.mutable_feed_end() = message.feed_end();
+    state_->Journal(std::move(record));
     state_->SendToFed(message);
   });
 }
@@ -130,6 +133,9 @@ void FeedControl::EndFeed(absl::string_view queue) {
     state_->ended_queues.push_back(std::string(queue));
     v1::CoordinatorMessage message;
     message.mutable_end_feed()->set_queue(std::string(queue));
+    v1::StateRecord record;
+    *record.mutable_end_feed() = message.end_feed();
+    state_->Journal(std::move(record));
     state_->SendToFed(message);
   });
 }

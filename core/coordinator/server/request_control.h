@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/state.pb.h"
 
 namespace millrace {
 
@@ -29,6 +30,9 @@ class RequestControl {
   void Barrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request);
 
  private:
+  // What the agent may ask for again.
+  void JournalAnswer(int executor_id, v1::AnswerRecord answer);
+
   ControlState* const state_;
 };
 

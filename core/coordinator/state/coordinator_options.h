@@ -119,6 +119,13 @@ struct CoordinatorOptions {
   // nowhere.
   std::string event_log_dir;
   CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
+
+  // Where what another driver needs to take over is kept (core/coordinator/journal). Empty: nobody
+  // can.
+  std::string state_folder;
+  // Take over what is in state_folder: cluster_id and port are those of the driver before, and
+  // roles, input_mode, queues and program have to be what they were.
+  bool resume = false;
 };
 
 enum class NodeFilter {

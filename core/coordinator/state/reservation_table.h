@@ -104,6 +104,23 @@ struct NodeReport {
   std::string next_address;
 };
 
+// What another table has to know of a slot that an agent has or had, to go on with it.
+struct SavedSlot {
+  SlotState state = SlotState::kRequested;
+  uint32_t attempt = 0;
+  std::string nonce;  // empty: the slot never had an agent, and the rest means nothing
+  std::string agent_id;
+  std::string host;
+  std::string address;
+  int64_t agent_pid = 0;
+  bool ever_ran = false;
+  int restarts = 0;  // used of its budget
+  bool stop_asked = false;
+  bool stop_now = false;
+  std::string stop_reason;
+  absl::Status failure;  // the cluster's, if it failed for good
+};
+
 // What follows from an event, in the order in which it should be done.
 struct TableEffects {
   struct CloseStream {
@@ -196,6 +213,16 @@ class ReservationTable {
   void Tick(TableEffects* effects);
   // When Tick() has something to do next, steady; InfiniteDuration() if never.
   [[nodiscard]] absl::Duration NextDeadline() const;
+
+  // ---- another table (reservation_table_saved.cc) ----
+  [[nodiscard]] SavedSlot Save(int executor_id) const;
+  // Before anything else happens, once for each slot: as Save() of an earlier table had it. Its
+  // agent, if it lives, has its lease from now on to come back, and says where its node is. A node
+  // that was to be started again is, in time for an agent that stayed for it.
+  void Restore(int executor_id, const SavedSlot& saved, TableEffects* effects);
+  // Once the slots are restored, with the last epoch(). The spec has another one from now on, so
+  // that every agent takes it as it comes back: it may have missed a change.
+  void RestoreSpec(uint64_t epoch);
 
   // ---- reading ----
   [[nodiscard]] int size() const { return static_cast<int>(slots_.size()); }

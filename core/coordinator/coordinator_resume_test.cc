@@ -1,0 +1,315 @@
+// A coordinator that goes on where another one, which was killed, left off. What a driver that dies
+// leaves behind is its state folder: these tests end the first coordinator without a word to that.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/fake_agent.h"
+#include "core/coordinator/journal/state_journal.h"
+#include "core/proto/coordinator.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+class CoordinatorResumeTest : public ::testing::Test {
+ protected:
+  CoordinatorOptions Options(bool resume) const {
+    CoordinatorOptions options;
+    options.roles = *DealRoles({.num_executors = 2});
+    options.program.path = "/bin/true";
+    options.input_mode = InputMode::kFeed;
+    options.lost_after = kLong;
+    options.lease = kLong;
+    options.state_folder = folder_;
+    options.resume = resume;
+    return options;
+  }
+
+  void Start(bool resume = false) {
+    auto started = Coordinator::Start(Options(resume));
+    ASSERT_THAT(started.status(), IsOk());
+    coordinator_ = *std::move(started);
+  }
+
+  // The driver dies, and another one comes.
+  void Replace() {
+    agents_.clear();
+    coordinator_.reset();
+    Start(/*resume=*/true);
+  }
+
+  // The agent, new or come back, of this slot. `reported`: what its node is by now.
+  FakeAgent& Agent(int executor_id, std::optional<v1::NodeState> reported = std::nullopt) {
+    FakeAgentOptions options = FakeAgentOptions::For(*coordinator_);
+    options.executor_id = executor_id;
+    options.agent_id = absl::StrCat("agent", executor_id);
+    options.node_address = absl::StrCat("host", executor_id, ":1");
+    options.plays_along = !reported.has_value();
+    agents_.push_back(std::make_unique<FakeAgent>(options));
+    FakeAgent& agent = *agents_.back();
+    EXPECT_TRUE(agent.WaitRegistered());
+    if (reported.has_value()) agent.SendNode(*reported, agent.registered()->attempt());
+    return agent;
+  }
+
+  void BringUp() {
+    Agent(0);
+    Agent(1);
+    ASSERT_THAT(coordinator_->WaitRunning(kLong), IsOk());
+  }
+
+  static void SendAdd(FakeAgent& agent, uint64_t request_id) {
+    v1::AgentMessage message;
+    message.mutable_kv()->set_request_id(request_id);
+    message.mutable_kv()->set_key("count");
+    message.mutable_kv()->set_add(1);
+    agent.Send(message);
+  }
+  static std::string WaitKv(FakeAgent& agent, uint64_t request_id) {
+    std::string value;
+    const bool answered = agent.WaitUntil([&](const FakeAgent& it) {
+      for (const v1::CoordinatorMessage& message : it.received()) {
+        if (!message.has_kv() || message.kv().request_id() != request_id) continue;
+        value = message.kv().value();
+        return true;
+      }
+      return false;
+    });
+    return answered ? value : "no answer";
+  }
+
+  static void SendBarrier(FakeAgent& agent, uint64_t request_id) {
+    v1::AgentMessage message;
+    message.mutable_barrier()->set_request_id(request_id);
+    message.mutable_barrier()->set_name("b");
+    message.mutable_barrier()->mutable_timeout()->set_seconds(60);
+    agent.Send(message);
+  }
+  static bool WaitBarrier(FakeAgent& agent) {
+    return agent.WaitUntil([](const FakeAgent& it) {
+      for (const v1::CoordinatorMessage& message : it.received()) {
+        if (message.has_barrier()) return !message.barrier().has_error();
+      }
+      return false;
+    });
+  }
+
+  const TempDir dir_ = *TempDir::Create("resume");
+  const std::string folder_ = JoinPath(dir_.path(), "state");
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<FakeAgent>> agents_;
+};
+
+TEST_F(CoordinatorResumeTest, TheNextDriverIsTheOneBeforeToEveryAgent) {
+  Start();
+  const std::string id = coordinator_->cluster_id();
+  const std::string address = coordinator_->address();
+  const std::string ca = coordinator_->ca_pem();
+  const CoordinatorTokens tokens = coordinator_->tokens();
+  const std::string identity = coordinator_->agent_identity_pem();
+  Replace();
+  EXPECT_EQ(coordinator_->cluster_id(), id);
+  EXPECT_EQ(coordinator_->address(), address);
+  EXPECT_EQ(coordinator_->ca_pem(), ca);
+  EXPECT_EQ(coordinator_->tokens().agent, tokens.agent);
+  EXPECT_EQ(coordinator_->tokens().viewer, tokens.viewer);
+  EXPECT_EQ(coordinator_->tokens().operator_token, tokens.operator_token);
+  EXPECT_EQ(coordinator_->agent_identity_pem(), identity);
+  BringUp();  // with that CA, identity and token
+}
+
+TEST_F(CoordinatorResumeTest, AgentsThatComeBackGoOnWithTheirAttempt) {
+  Start();
+  BringUp();
+  const std::string nonce = agents_[1]->registered()->nonce();
+  const uint64_t epoch = agents_[1]->epoch();
+  Replace();
+  EXPECT_EQ(coordinator_->Snapshot().slots[1].state, SlotState::kRegistered);
+  Agent(0, v1::NODE_STATE_RUNNING);
+  FakeAgent& again = Agent(1, v1::NODE_STATE_RUNNING);
+  ASSERT_THAT(coordinator_->WaitRunning(kLong), IsOk());
+  EXPECT_EQ(again.registered()->attempt(), 0u);
+  EXPECT_EQ(again.registered()->nonce(), nonce);
+  // It may have missed a change: it is told all, as something new.
+  EXPECT_TRUE(again.WaitUntil([&](const FakeAgent& it) { return it.epoch() > epoch; }));
+  EXPECT_EQ(*again.spec().TaskAddress("worker", 0), "host0:1");
+}
+
+TEST_F(CoordinatorResumeTest, AnotherAgentDoesNotGetASlotWhoseAgentMayComeBack) {
+  Start();
+  BringUp();
+  Replace();
+  FakeAgentOptions options = FakeAgentOptions::For(*coordinator_);
+  options.executor_id = 1;
+  options.agent_id = "another";
+  FakeAgent other(options);
+  EXPECT_THAT(other.WaitStatus(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("held for its agent")));
+}
+
+TEST_F(CoordinatorResumeTest, ANodeThatHadFinishedStaysSo) {
+  Start();
+  BringUp();
+  agents_[0]->SendExit({.kind = ExitStatus::Kind::kExited, .code = 0});
+  agents_[1]->SendExit({.kind = ExitStatus::Kind::kExited, .code = 0});
+  ASSERT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+  Replace();
+  EXPECT_THAT(coordinator_->WaitRunning(kLong), IsOk());
+  EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+}
+
+TEST_F(CoordinatorResumeTest, AFailureOfTheClusterIsNotForgotten) {
+  Start();
+  BringUp();
+  agents_[0]->SendExit({.kind = ExitStatus::Kind::kExited, .code = 3});
+  const absl::Status cause = coordinator_->WaitFailure(kLong);
+  ASSERT_THAT(cause, StatusIs(absl::StatusCode::kAborted));
+  Replace();
+  EXPECT_THAT(coordinator_->WaitRunning(kLong),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("exited with code 3")));
+}
+
+TEST_F(CoordinatorResumeTest, WhatWasAskedToStopIsAskedAgain) {
+  Start();
+  Agent(0, v1::NODE_STATE_RUNNING);  // and it does not end when it is asked
+  Agent(1, v1::NODE_STATE_RUNNING);
+  ASSERT_THAT(coordinator_->WaitRunning(kLong), IsOk());
+  coordinator_->Stop(NodeFilter::kAll, "enough");
+  Replace();
+  FakeAgent& again = Agent(0, v1::NODE_STATE_RUNNING);
+  EXPECT_TRUE(again.WaitUntil([](const FakeAgent& it) {
+    for (const v1::CoordinatorMessage& message : it.received()) {
+      if (message.has_stop()) return message.stop().reason() == "enough";
+    }
+    return false;
+  }));
+}
+
+TEST_F(CoordinatorResumeTest, AnAddThatIsAskedForAgainCountsOnce) {
+  Start();
+  BringUp();
+  SendAdd(*agents_[0], 6);
+  SendAdd(*agents_[0], 7);
+  ASSERT_EQ(WaitKv(*agents_[0], 7), "2");
+  Replace();
+  FakeAgent& again = Agent(0, v1::NODE_STATE_RUNNING);
+  SendAdd(again, 7);
+  EXPECT_EQ(WaitKv(again, 7), "2");
+  SendAdd(again, 8);
+  EXPECT_EQ(WaitKv(again, 8), "3");
+}
+
+TEST_F(CoordinatorResumeTest, ABarrierThatTheOthersHavePassedIsPassed) {
+  Start();
+  BringUp();
+  SendBarrier(*agents_[0], 3);
+  SendBarrier(*agents_[1], 4);
+  ASSERT_TRUE(WaitBarrier(*agents_[0]));
+  Replace();
+  FakeAgent& again = Agent(1, v1::NODE_STATE_RUNNING);
+  SendBarrier(again, 4);
+  EXPECT_TRUE(WaitBarrier(again));
+}
+
+TEST_F(CoordinatorResumeTest, WhatOfTheFeedHadEndedIsToldAgain) {
+  Start();
+  BringUp();
+  coordinator_->FeedEnd("f1", /*aborted=*/false);
+  coordinator_->EndFeed("input");
+  Replace();
+  FakeAgent& again = Agent(0, v1::NODE_STATE_RUNNING);
+  EXPECT_TRUE(again.WaitUntil([](const FakeAgent& it) {
+    bool feed = false;
+    bool queue = false;
+    for (const v1::CoordinatorMessage& message : it.received()) {
+      feed = feed || (message.has_feed_end() && message.feed_end().feed_id() == "f1");
+      queue = queue || (message.has_end_feed() && message.end_feed().queue() == "input");
+    }
+    return feed && queue;
+  }));
+}
+
+TEST_F(CoordinatorResumeTest, ASecondDriverIsRefused) {
+  Start();
+  EXPECT_THAT(Coordinator::Start(Options(/*resume=*/true)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has a driver")));
+  BringUp();  // it does not mind
+}
+
+// Where locks do nothing, as on some file systems between hosts.
+TEST_F(CoordinatorResumeTest, ADriverWhoseClusterWasTakenOverLetsGoOfIt) {
+  Start();
+  BringUp();
+  std::filesystem::remove(JoinPath(folder_, "lock"));
+  auto next = StateJournal::Resume(folder_);
+  ASSERT_THAT(next.status(), IsOk());
+  coordinator_->EndFeed("input");
+  EXPECT_THAT(coordinator_->WaitFailure(kLong),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("taken over")));
+  for (const auto& agent : agents_) {  // to look for the other one
+    EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kUnavailable));
+  }
+  // Nor does it take them again.
+  FakeAgentOptions options = FakeAgentOptions::For(*coordinator_);
+  options.executor_id = 0;
+  FakeAgent back(options);
+  EXPECT_THAT(back.WaitStatus(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(CoordinatorResumeTest, AnotherClusterIsNoResumption) {
+  Start();
+  coordinator_.reset();
+  CoordinatorOptions options = Options(/*resume=*/true);
+  options.roles = *DealRoles({.num_executors = 3});
+  EXPECT_THAT(Coordinator::Start(options),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("another shape"), HasSubstr("worker:2"))));
+  options = Options(/*resume=*/true);
+  options.program.path = "/bin/false";
+  EXPECT_THAT(Coordinator::Start(options),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another program")));
+  Start(/*resume=*/true);
+}
+
+TEST_F(CoordinatorResumeTest, APortThatIsTakenIsSaid) {
+  Start();
+  const int port = coordinator_->port();
+  coordinator_.reset();
+  CoordinatorOptions options = Options(/*resume=*/false);
+  options.state_folder.clear();
+  options.port = port;
+  const auto taken = Coordinator::Start(options);
+  ASSERT_THAT(taken.status(), IsOk());
+  EXPECT_THAT(Coordinator::Start(Options(/*resume=*/true)),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("come back to port"), HasSubstr(absl::StrCat(port)))));
+}
+
+TEST_F(CoordinatorResumeTest, AfterItsEndThereIsNoClusterToResume) {
+  Start();
+  coordinator_->GiveUpState();
+  coordinator_.reset();
+  EXPECT_THAT(Coordinator::Start(Options(/*resume=*/true)),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("holds no cluster")));
+}
+
+}  // namespace
+}  // namespace millrace

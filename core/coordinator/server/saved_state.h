@@ -1,0 +1,21 @@
+// File: core/coordinator/server/saved_state.h
+//
+// Between the tables and the records of a journal.
+//
+// Defines: ToSlotRecord(), ToSavedSlot().
+
+#ifndef CORE_COORDINATOR_SERVER_SAVED_STATE_H_
+#define CORE_COORDINATOR_SERVER_SAVED_STATE_H_
+
+#include "core/coordinator/state/reservation_table.h"
+#include "core/proto/state.pb.h"
+
+namespace millrace {
+
+// `has_feed` stays unset.
+[[nodiscard]] v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot);
+[[nodiscard]] SavedSlot ToSavedSlot(const v1::SlotRecord& record);
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_SERVER_SAVED_STATE_H_
