@@ -353,7 +353,7 @@ TEST(TransportTest, GarbageOnThePortHarmsNobody) {
   std::vector<UniqueFd> sockets;
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'), std::string(5, '\0'),
-        std::string("\x16\x03\x01\xff\xff garbage", 14), std::string()}) {
+        std::string("\x16\x03\x01\xff\xff garbage"), std::string()}) {
     UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in address = {};
     address.sin_family = AF_INET;
