@@ -7,6 +7,7 @@ TorchDistributor, a DataLoader over files of Arrow, and Spark's mapInArrow, each
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -33,6 +34,7 @@ _SIZES = (64, 256, 4096)
 # What share of C++'s rows a second Python is to reach with batches of 1 MiB.
 _GOAL = 0.9
 _TORCH_GOAL = 20
+_TRIAL_EPOCHS = 5
 
 
 def _floats(rows, width):
@@ -49,14 +51,19 @@ _SHAPES = {
     "a": ("1 int64", 8_000_000, lambda n: {"x": pa.array(np.arange(n))}, 8),
     "b": ("64 float32 in an array", 400_000, lambda n: {"x": _floats(n, 64)}, 256),
     "c": ("784 float32 in an array", 40_000, lambda n: {"x": _floats(n, 784)}, 3136),
-    "d": ("3 KB binary", 40_000, lambda n: {"x": pa.array([bytes([k]) * 3072 for k in range(100)] * (n // 100))}, 3072),
+    "d": ("3 KB binary", 40_000, lambda n: {"x": pa.array([bytes([k]) * 3072 for k in range(100)] * (n // 100))}, 3076),
     "s": ("64 float32 columns", 400_000, _columns, 256),
 }  # fmt: skip
 
 
+def _whole(shape):
+    """Rows of a batch as it is sent."""
+    return _BATCH_BYTES // _SHAPES[shape][3]
+
+
 def _sizes(shape):
     """Rows of a batch to the goal."""
-    whole = _BATCH_BYTES // _SHAPES[shape][3]
+    whole = _whole(shape)
     return {size: _GOAL if size == whole else None for size in sorted({*_SIZES, whole})}
 
 
@@ -64,7 +71,6 @@ class _Fed:
     """A cluster of one node, which is fed again and again; `next_us` is there once it is closed."""
 
     def __init__(self, program, rows):
-        self.seconds = []
         self._next_us = None
         self._told = threading.Event()
         observer = millrace.ClusterObserver(on_metric=self._on_metric)
@@ -77,16 +83,14 @@ class _Fed:
         self._next_us = value
         self._told.set()
 
-    def feed(self, partitions, epochs):
+    def timed(self, partitions, epochs):
+        """Feeds the partitions so often, and returns how many seconds that takes."""
+        began = time.perf_counter()
         result = self._cluster.train(partitions, num_epochs=epochs, batch_bytes=_BATCH_BYTES)
         expected = epochs * sum(part.num_rows for part in partitions)
         if result.rows != expected:
             raise AssertionError(f"{result.rows} rows came of {expected}")
-
-    def timed(self, partitions, epochs):
-        began = time.perf_counter()
-        self.feed(partitions, epochs)
-        self.seconds.append(time.perf_counter() - began)
+        return time.perf_counter() - began
 
     def close(self):
         """Returns the microseconds of a call."""
@@ -98,18 +102,21 @@ class _Fed:
 
 def _measure(partitions, size, arguments):
     """Rows a second and microseconds a call, of C++ and of Python."""
-    epochs = arguments.epochs
     nodes = {
         "C++": _Fed(str(ROOT / "testing/bench/python_feed_node"), size),
         "Python": _Fed(str(ROOT / "testing/bench/python_feed_node.py"), size),
     }
+    # Train calls so long that their begin and end, some 5 ms, do not count. The first one of a node is not timed.
     for fed in nodes.values():
-        fed.feed(partitions, 1)
+        fed.timed(partitions, 1)
+    slowest = max(fed.timed(partitions, _TRIAL_EPOCHS) for fed in nodes.values())
+    epochs = math.ceil(arguments.seconds / slowest * _TRIAL_EPOCHS)
+    seconds = {way: [] for way in nodes}
     for _ in range(arguments.reps):
-        for fed in nodes.values():
-            fed.timed(partitions, epochs)
+        for way, fed in nodes.items():
+            seconds[way].append(fed.timed(partitions, epochs))
     rows = epochs * sum(part.num_rows for part in partitions)
-    return {way: (rows / statistics.median(fed.seconds), fed.close()) for way, fed in nodes.items()}
+    return {way: (rows / statistics.median(seconds[way]), fed.close()) for way, fed in nodes.items()}
 
 
 def _references(folder, shapes, reps):
@@ -136,8 +143,10 @@ def _run(arguments, folder):
     for shape in shapes:
         _, rows, make, _ = _SHAPES[shape]
         table = pa.table(make(int(rows * arguments.scale) // 100 * 100))
-        quarter = table.num_rows // 4
-        partitions = [table.slice(first, quarter) for first in range(0, table.num_rows, quarter)]
+        # Partitions of whole batches: a batch that ends in what comes next is copied together, in either language.
+        quarter = max(1, table.num_rows // 4 // _whole(shape)) * _whole(shape)
+        table = table.slice(0, 4 * quarter)
+        partitions = [table.slice(first, quarter) for first in range(0, 4 * quarter, quarter)]
         for size in _sizes(shape):
             found[shape, size] = _measure(partitions, size, arguments)
         with pa.ipc.new_stream(os.path.join(folder, f"{shape}.arrow"), table.schema) as writer:
@@ -176,7 +185,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", default=",".join(_SHAPES))
     parser.add_argument("--reps", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=5, help="of one Train call")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a Train call of the slower node")
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
     parser.add_argument("--no-references", dest="references", action="store_false", help="the two nodes alone")
     parser.add_argument("--json", help="a file for the figures")

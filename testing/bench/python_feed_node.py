@@ -12,7 +12,7 @@ import millrace
 
 def _last(column):
     """The last number of a column: what a program does to find its rows."""
-    return column.numpy().flat[-1]
+    return column.numpy().item(-1)
 
 
 def _last_byte(column):

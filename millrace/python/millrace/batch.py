@@ -7,13 +7,26 @@ import functools
 import math
 import struct
 from ctypes import byref, c_void_p
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    ItemsView,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    ValuesView,
+)
 
 from millrace import _arrow, _capsule, _library, _pickles
 from millrace._library import ArrowArray, ArrowSchema, Memory, Tensor, call, library
 from millrace.error import InvalidArgumentError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor as TorchTensor
 
@@ -35,8 +48,8 @@ _FEW = 16
 _ROOM = 1 << 20
 # A Tensor as words of 8 bytes: where it lies; type and dimensions, rows, the second dimension; nulls.
 _DATA = Tensor.data.offset // 8
-_FORM = slice(Tensor.type.offset // 8, Tensor.shape.offset // 8 + 2)
-_NULLS = Tensor.num_nulls.offset // 8
+_FORM = Tensor.type.offset // 8
+_WORDS = [_DATA, _FORM, _FORM + 1, _FORM + 2, Tensor.num_nulls.offset // 8]
 
 
 @functools.lru_cache(maxsize=None)
@@ -47,26 +60,41 @@ def _numpy() -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _forms(words: bytes) -> "Tuple[List[Any], NDArray[Any]]":
-    """Of columns with these words: shape and NumPy's type of each, None for what is copied or has more dimensions;
-    and bytes, 0 for those."""
-    found: List[Any] = []
-    sizes = []
-    for kind, ndim, rows, width in struct.iter_unpack("=iiqq", words):
-        form, size = None, 0
-        if 0 < ndim < 3 and kind not in (0, _DATE32):
-            form = (rows, width)[:ndim], _numpy().dtype(_TYPES[kind - 1])
-            size = math.prod(form[0]) * form[1].itemsize
-        found.append(form if size else None)
-        sizes.append(size)
-    return found, _numpy().array(sizes)
+def _dtype(kind: int) -> "np.dtype[Any]":
+    found: "np.dtype[Any]" = _numpy().dtype(_TYPES[kind - 1])
+    return found
+
+
+class _Layout(NamedTuple):
+    """How the columns of a batch lie to each other."""
+
+    # Shape, type, and the byte at which it begins; None for what is copied, has nulls or more dimensions.
+    columns: "List[Optional[Tuple[Tuple[int, ...], np.dtype[Any], int]]]"
+    begin: int  # of all of these, from the first column of the batch on
+    size: int  # 0: there are none, or they have memory of their own
 
 
 @functools.lru_cache(maxsize=64)
-def _keys(names: bytes) -> Dict[str, Tuple[int, bytes]]:
-    """The names of columns, each followed by a zero, with their numbers and what the library calls them; not to be
-    changed."""
-    return {key.decode(): (number, key) for number, key in enumerate(names.split(b"\0")[:-1])}
+def _layout(words: bytes) -> _Layout:
+    """Of columns with these words, where they lie being told from the first one on."""
+    columns: "List[Optional[Tuple[Tuple[int, ...], np.dtype[Any], int]]]" = []
+    for data, kind, ndim, rows, width, nulls in struct.iter_unpack("=qiiqqq", words):
+        form = None
+        if 0 < ndim < 3 and kind not in (0, _DATE32) and not nulls:
+            form = (rows, width)[:ndim], _dtype(kind), data
+        columns.append(form if form and math.prod(form[0]) > 0 else None)
+    known = [(data, math.prod(shape) * dtype.itemsize) for shape, dtype, data in filter(None, columns)]
+    begin = min((data for data, _ in known), default=0)
+    size = max((data + length for data, length in known), default=0) - begin
+    if size > sum(length for _, length in known) + _ROOM:
+        size = 0
+    return _Layout([form and (form[0], form[1], form[2] - begin) for form in columns], begin, size)
+
+
+@functools.lru_cache(maxsize=64)
+def _keys(names: bytes) -> Dict[str, int]:
+    """The names of columns, each followed by a zero, with their numbers; not to be changed."""
+    return {name.decode(): number for number, name in enumerate(names.split(b"\0")[:-1])}
 
 
 class _Rows(Memory):
@@ -75,23 +103,30 @@ class _Rows(Memory):
     def __init__(self, pointer: int) -> None:
         super().__init__(pointer, library().millrace_batch_free)
 
+    def bytes_at(self, data: int, size: int) -> Any:
+        """That memory, for NumPy: an array that is made of it holds it, and it holds the rows."""
+        memory: Any = (ctypes.c_char * size).from_address(data)
+        memory.rows = self
+        return memory
+
 
 class _Tensors:
     """Where the columns of a batch lie: asked for one by one, or in one call by a program that reads many."""
 
-    def __init__(self, rows: _Rows, num_columns: int) -> None:
+    __slots__ = ("rows", "num_rows", "_num_columns", "_num_asked", "_all", "_layout", "_memory")
+
+    def __init__(self, rows: _Rows, num_rows: int, num_columns: int) -> None:
         self.rows = rows
+        self.num_rows = num_rows
         self._num_columns = num_columns
         self._num_asked = 0
         self._all: Optional[ctypes.Array[Tensor]] = None
-        self._laid_out = False
-        # One array over the memory of all columns, and where in it each begins. The rows must not hold that array, as
-        # it holds them.
+        self._layout: Optional[_Layout] = None
+        # One array over the memory of all columns, of which to take parts costs a tenth of an array each. The rows
+        # must not hold it, as it holds them.
         self._memory: "Optional[NDArray[Any]]" = None
-        self._forms: List[Any] = []
-        self._begins: List[int] = []
 
-    def tensor(self, number: Optional[int], key: bytes) -> Tensor:
+    def tensor(self, number: Optional[int], name: str) -> Tensor:
         """That of a column, or of a struct's field, which has no number. Raises InvalidArgumentError if it is none."""
         if number is not None and (self._all is not None or self._ask()):
             assert self._all is not None
@@ -99,19 +134,16 @@ class _Tensors:
             if found.type:
                 return found
         tensor = Tensor(_TENSOR_SIZE)
-        call("millrace_batch_tensor", self.rows.pointer, key, byref(tensor))
+        call("millrace_batch_tensor", self.rows.pointer, name.encode(), byref(tensor))
         return tensor
 
     def array(self, number: Optional[int]) -> "Optional[NDArray[Any]]":
         """A column of numbers without nulls where it lies, once all were asked for. None: it takes another way."""
-        if self._all is None or number is None or self._num_columns < _FEW:
+        if self._memory is None and not self._lay_out() or number is None:
             return None
-        if not self._laid_out:
-            self._lay_out(self._all)
-        if self._memory is None:
-            return None
-        form = self._forms[number]
-        return None if form is None else _numpy().ndarray(form[0], form[1], self._memory, self._begins[number])
+        assert self._layout is not None
+        form = self._layout.columns[number]
+        return None if form is None else _numpy().ndarray(form[0], form[1], self._memory, form[2])
 
     def _ask(self) -> bool:
         self._num_asked += 1
@@ -123,31 +155,20 @@ class _Tensors:
         self._all = tensors
         return True
 
-    def _lay_out(self, tensors: "ctypes.Array[Tensor]") -> None:
-        """Makes one array of what was received together, of which to take parts costs a fifth of an array each."""
-        self._laid_out = True
+    def _lay_out(self) -> bool:
+        """Makes one array of what was received together, if it pays."""
+        if self._all is None or self._layout is not None or self._num_columns < _FEW:
+            return False
         np = _numpy()
-        words = np.frombuffer(tensors, np.int64).reshape(self._num_columns, -1)
-        forms, sizes = _forms(words[:, _FORM].tobytes())
-        if words[:, _NULLS].any():
-            forms = [None if nulls else form for form, nulls in zip(forms, words[:, _NULLS])]
-        begins = words[:, _DATA]
-        known = sizes > 0
-        if not known.any():
-            return
-        begin = int(begins[known].min())
-        size = int((begins + sizes)[known].max()) - begin
-        if size <= sizes.sum() + _ROOM:  # else columns have memory of their own
-            self._memory = np.asarray(_View(self.rows, begin, (size,), "|u1"))
-            self._forms, self._begins = forms, (begins - begin).tolist()
-
-
-class _View:
-    """What NumPy looks at; the array that is made of it holds it, and it holds the rows."""
-
-    def __init__(self, owner: _Rows, data: int, shape: Tuple[int, ...], kind: str) -> None:
-        self._owner = owner
-        self.__array_interface__ = {"version": 3, "data": (data, False), "shape": shape, "typestr": kind}
+        words = np.frombuffer(self._all, np.int64).reshape(self._num_columns, -1)[:, _WORDS]
+        first = int(words[0, 0])
+        words[:, 0] -= first
+        self._layout = _layout(words.tobytes())
+        if self._layout.size == 0:
+            return False
+        memory = self.rows.bytes_at(first + self._layout.begin, self._layout.size)
+        self._memory = np.ndarray((self._layout.size,), np.uint8, memory)
+        return True
 
 
 class _Exported:
@@ -172,20 +193,23 @@ class Column:
     written to the other. What is handed out through Arrow must not change any more.
     """
 
-    __slots__ = ("_tensors", "_num_rows", "_number", "_key", "name", "__weakref__")
+    __slots__ = ("_tensors", "_number", "name", "__weakref__")
 
-    def __init__(self, tensors: _Tensors, name: str, num_rows: int, number: Optional[int], key: bytes) -> None:
+    def __init__(self, tensors: _Tensors, name: str, number: Optional[int]) -> None:
         self._tensors = tensors
-        self._num_rows = num_rows
         self._number = number  # None: a struct's field
-        self._key = key  # the name, for the library
         self.name = name
 
     def __len__(self) -> int:
-        return self._num_rows
+        return self._tensors.num_rows
 
     def __repr__(self) -> str:
-        return f"<millrace.Column {self.name!r}: {self._num_rows} rows of {self.type}>"
+        return f"<millrace.Column {self.name!r}: {len(self)} rows of {self.type}>"
+
+    @property
+    def _key(self) -> bytes:
+        """The name, for the library."""
+        return self.name.encode()
 
     @property
     def _rows(self) -> _Rows:
@@ -205,7 +229,7 @@ class Column:
         return tuple(tensor.shape[: tensor.ndim])
 
     def _tensor(self) -> Tensor:
-        return self._tensors.tensor(self._number, self._key)
+        return self._tensors.tensor(self._number, self.name)
 
     def _export(self, schema: int, array: int) -> None:
         call("millrace_batch_export_column", self._rows.pointer, self._key, schema, array)
@@ -228,17 +252,16 @@ class Column:
         try:
             tensor = self._tensor()
         except InvalidArgumentError:
-            kind = self.type
-            if kind != "bool" and not self._is_text():
+            name = self.type
+            if name != "bool" and not self._is_text():
                 raise
-            return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object), True
+            return np.array(self._values(), dtype=np.bool_ if name == "bool" else object), True
         self._refuse_nulls(tensor.num_nulls)
-        shape = tuple(tensor.shape[: tensor.ndim])
-        if not tensor.data:
-            array = np.empty(shape, _TYPES[tensor.type - 1])
-        else:
-            array = np.asarray(_View(self._rows, tensor.data, shape, _TYPES[tensor.type - 1]))
-        days = tensor.type == _DATE32
+        kind, shape, data = tensor.type, tuple(tensor.shape[: tensor.ndim]), tensor.data
+        dtype = _dtype(kind)
+        size = math.prod(shape) * dtype.itemsize
+        array = np.ndarray(shape, dtype, self._rows.bytes_at(data, size)) if data and size else np.empty(shape, dtype)
+        days = kind == _DATE32
         return (array.astype("datetime64[D]") if days else array), days
 
     def _values(self) -> List[Any]:
@@ -311,7 +334,29 @@ class Column:
     def to_pylist(self) -> List[Any]:
         """Python's objects, copied; None for nulls."""
         exported = _Exported(self._rows, self._key)
-        return _arrow.to_pylist(exported.schema, exported.array, 0, self._num_rows)
+        return _arrow.to_pylist(exported.schema, exported.array, 0, len(self))
+
+
+class _Values(ValuesView[Column]):
+    """Columns in their order, which need not be looked for by name."""
+
+    def __init__(self, batch: "Batch") -> None:
+        super().__init__(batch)
+        self._batch = batch
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self._batch._columns())
+
+
+class _Items(ItemsView[str, Column]):
+    """The same with their names."""
+
+    def __init__(self, batch: "Batch") -> None:
+        super().__init__(batch)
+        self._batch = batch
+
+    def __iter__(self) -> Iterator[Tuple[str, Column]]:
+        return iter([(column.name, column) for column in self._batch._columns()])
 
 
 class Batch(Mapping[str, Column]):
@@ -328,15 +373,24 @@ class Batch(Mapping[str, Column]):
         names = loaded.millrace_batch_names(pointer, byref(size))
         self._names = _keys(ctypes.string_at(names, size.value))
         self._rows = _Rows(pointer)
-        self._tensors = _Tensors(self._rows, len(self._names))
+        self._tensors = _Tensors(self._rows, self.num_rows, len(self._names))
 
     def __getitem__(self, name: str) -> Column:
-        found = self._names.get(name)
-        if found is not None:
-            return Column(self._tensors, name, self.num_rows, found[0], found[1])
-        field = Column(self._tensors, name, self.num_rows, None, name.encode())
-        field.type  # raises where there is no such field either, naming the columns that there are
-        return field
+        number = self._names.get(name)
+        column = Column(self._tensors, name, number)
+        if number is None:
+            column.type  # raises where there is no such field either, naming the columns that there are
+        return column
+
+    def values(self) -> ValuesView[Column]:
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, Column]:
+        return _Items(self)
+
+    def _columns(self) -> List[Column]:
+        tensors = self._tensors
+        return [Column(tensors, name, number) for name, number in self._names.items()]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
