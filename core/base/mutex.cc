@@ -9,9 +9,12 @@
 #include <chrono>
 
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 
 namespace millrace {
 namespace {
+
+#ifndef MILLRACE_INTERNAL_SCHEDULED_THREADS
 
 // Longer waits are split by the caller's loop: the sum of a time and more than that overflows.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
@@ -23,6 +26,8 @@ struct Lockable {
 
   Mutex* const mu;
 };
+
+#endif
 
 }  // namespace
 
@@ -54,6 +59,18 @@ void Mutex::AssertHeld() const { mu_.AssertHeld(); }
 
 void CondVar::Wait(Mutex* mu) { WaitWithTimeout(mu, absl::InfiniteDuration()); }
 
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+
+bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
+  if (timeout <= absl::ZeroDuration()) return true;
+  return cv_.Wait(&mu->mu_, timeout);
+}
+
+void CondVar::Signal() { cv_.Signal(); }
+void CondVar::SignalAll() { cv_.SignalAll(); }
+
+#else
+
 // Waits always have a limit: wait() without one is a symbol of GCC 12's libstdc++, and the wheel is
 // to load with older ones.
 bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
@@ -64,13 +81,15 @@ bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
   return status == std::cv_status::timeout && timeout <= kLongest;
 }
 
+void CondVar::Signal() { cv_.notify_one(); }
+void CondVar::SignalAll() { cv_.notify_all(); }
+
+#endif
+
 bool CondVar::WaitWithDeadline(Mutex* mu, absl::Time deadline) {
   return WaitWithTimeout(
       mu, deadline == absl::InfiniteFuture() ? absl::InfiniteDuration() : deadline - absl::Now());
 }
-
-void CondVar::Signal() { cv_.notify_one(); }
-void CondVar::SignalAll() { cv_.notify_all(); }
 
 Notification::~Notification() {
   // Lets a Notify() that a waiter has already seen get out of the lock before the lock goes away.
@@ -94,12 +113,12 @@ void Notification::WaitForNotification() const {
 }
 
 bool Notification::WaitForNotificationWithTimeout(absl::Duration timeout) const {
-  // Only a spurious wake-up begins another wait, with what the date says is left.
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Duration until = RealClock()->SteadyNow() + timeout;
   MutexLock lock(&mu_);
-  if (!notified_ && raised_.WaitWithTimeout(&mu_, timeout)) return notified_;
   while (!notified_) {
-    if (raised_.WaitWithDeadline(&mu_, deadline)) break;
+    const absl::Duration left = until - RealClock()->SteadyNow();
+    if (left <= absl::ZeroDuration()) break;
+    raised_.WaitWithTimeout(&mu_, left);
   }
   return notified_;
 }

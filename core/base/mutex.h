@@ -1,7 +1,8 @@
 // File: core/base/mutex.h
 //
 // The locks of the tree: absl::Mutex normally, std::mutex under ThreadSanitizer, which does not
-// understand Abseil 20220623's own futex code and would report races that are none.
+// understand Abseil 20220623's own futex code and would report races that are none. In a build with
+// --//core/base:scheduled_threads they are the scheduler's (core/base/thread_scheduler.h).
 //
 // Defines: Mutex, MutexLock, CondVar, Notification.
 //
@@ -38,7 +39,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(MILLRACE_INTERNAL_SCHEDULED_THREADS)
+// See below.
+#elif defined(__SANITIZE_THREAD__)
 #define MILLRACE_INTERNAL_STD_MUTEX 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -48,7 +51,9 @@
 
 #include <condition_variable>
 
-#ifdef MILLRACE_INTERNAL_STD_MUTEX
+#if defined(MILLRACE_INTERNAL_SCHEDULED_THREADS)
+#include "core/base/thread_scheduler.h"
+#elif defined(MILLRACE_INTERNAL_STD_MUTEX)
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -74,7 +79,10 @@ class ABSL_LOCKABLE Mutex {
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK();
 
  private:
-#ifdef MILLRACE_INTERNAL_STD_MUTEX
+#if defined(MILLRACE_INTERNAL_SCHEDULED_THREADS)
+  friend class CondVar;
+  ScheduledMutex mu_;
+#elif defined(MILLRACE_INTERNAL_STD_MUTEX)
   std::mutex mu_;
   std::atomic<std::thread::id> holder_{};
 #else
@@ -121,7 +129,11 @@ class CondVar {
   void SignalAll();
 
  private:
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+  ScheduledCondVar cv_;
+#else
   std::condition_variable_any cv_;
+#endif
 };
 
 // A flag that is raised once; what happened before Notify() is visible after a wait that saw it.

@@ -10,6 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+#include "core/base/thread_scheduler.h"
+#endif
+
 namespace millrace {
 namespace {
 
@@ -42,13 +46,19 @@ sigset_t BlockedSignals() {
 Thread::Thread(absl::string_view name, absl::AnyInvocable<void()> body) {
   absl::StatusOr<Thread> started = Start(name, std::move(body));
   MILLRACE_CHECK(started.ok()) << started.status();
-  handle_ = std::exchange(started->handle_, std::nullopt);
+  *this = *std::move(started);
 }
 
 absl::StatusOr<Thread> Thread::Start(absl::string_view name, absl::AnyInvocable<void()> body) {
   auto info = std::make_unique<StartInfo>();
   info->name = std::string(name.substr(0, kMaxNameBytes));
   info->body = std::move(body);
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+  uint64_t scheduled = 0;
+  if (ThreadScheduler::IsActive()) {
+    info->body = ThreadScheduler::Adopt(name, std::move(info->body), &scheduled);
+  }
+#endif
 
   // The child inherits the mask at its birth, so that no signal can reach it before it has one.
   const sigset_t blocked = BlockedSignals();
@@ -68,15 +78,22 @@ absl::StatusOr<Thread> Thread::Start(absl::string_view name, absl::AnyInvocable<
   (void)info.release();  // RunThread owns it now
   Thread thread;
   thread.handle_ = handle;
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+  thread.scheduled_ = scheduled;
+  if (scheduled != 0) ThreadScheduler::Started();
+#endif
   return thread;
 }
 
-Thread::Thread(Thread&& other) noexcept : handle_(std::exchange(other.handle_, std::nullopt)) {}
+Thread::Thread(Thread&& other) noexcept { *this = std::move(other); }
 
 Thread& Thread::operator=(Thread&& other) noexcept {
   if (this != &other) {
     Join();
     handle_ = std::exchange(other.handle_, std::nullopt);
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+    scheduled_ = std::exchange(other.scheduled_, 0);
+#endif
   }
   return *this;
 }
@@ -86,6 +103,9 @@ Thread::~Thread() { Join(); }
 void Thread::Join() {
   if (!handle_.has_value()) return;
   MILLRACE_CHECK(pthread_equal(*handle_, pthread_self()) == 0) << "a thread cannot join itself";
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+  if (scheduled_ != 0) ThreadScheduler::WaitEnded(scheduled_);
+#endif
   const int error = pthread_join(*handle_, nullptr);
   MILLRACE_CHECK(error == 0) << "pthread_join: " << error;
   handle_.reset();

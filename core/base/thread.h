@@ -20,6 +20,7 @@
 
 #include <pthread.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -61,6 +62,9 @@ class [[nodiscard]] Thread {
 
  private:
   std::optional<pthread_t> handle_;
+#ifdef MILLRACE_INTERNAL_SCHEDULED_THREADS
+  uint64_t scheduled_ = 0;  // its number in a run of ThreadScheduler
+#endif
 };
 
 // Names the calling thread, as shown in logs, /proc and debuggers; cut to 15 bytes.

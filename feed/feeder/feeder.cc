@@ -12,9 +12,11 @@
 namespace millrace {
 
 absl::StatusOr<std::unique_ptr<Feeder>> Feeder::Start(const FeederOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(WakeFd wake, WakeFd::Create());
-  auto outbox = std::make_shared<FeederOutbox>(std::move(wake));
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeederLoop> loop, FeederLoop::Create(options, outbox));
+  MILLRACE_ASSIGN_OR_RETURN(WakeFd wake_fd, WakeFd::Create());
+  const auto wake = std::make_shared<const WakeFd>(std::move(wake_fd));
+  auto outbox = std::make_shared<FeederOutbox>([wake] { wake->Wake(); });
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeederLoop> loop,
+                            FeederLoop::Create(options, outbox, wake));
   // Sessions, and with them the outbox, may outlive the loop.
   outbox->SetServe([server = std::weak_ptr<FeederLoop>(loop)](
                        absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout) {

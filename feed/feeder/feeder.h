@@ -68,25 +68,24 @@ struct FeederStats {
 // this host and one for others, ZAP and the monitors. Thread safety: thread-safe. Blocking: Start()
 // and Stop() only, for milliseconds. Lifetime: sessions may outlive it; they end as kAborted when
 // it stops.
-class Feeder {
+class Feeder final : public SessionOpener {
  public:
   // Binds the reply endpoints and starts the thread. Returns RESOURCE_EXHAUSTED if descriptors or
   // threads are short.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Feeder>> Start(const FeederOptions& options);
 
-  ~Feeder();
+  ~Feeder() override;
   Feeder(const Feeder&) = delete;
   Feeder& operator=(const Feeder&) = delete;
 
   // Ends every session with CANCELLED and joins the thread. Idempotent.
   void Stop();
 
-  // Opens a session with the attempt of the node that `target` names. Returns without waiting for
-  // the node: that it cannot be reached, refuses or does not answer is told by the session. Returns
-  // INVALID_ARGUMENT if `target` has no endpoint (for curve_only: no CURVE endpoint) or `options`
-  // no feed_id, FAILED_PRECONDITION if target.state is not kRunning, CANCELLED after Stop().
-  [[nodiscard]] absl::StatusOr<std::shared_ptr<FeedSession>> OpenSession(
-      const FeedTarget& target, const SessionOptions& options);
+  // Returns INVALID_ARGUMENT if `target` has no endpoint (for curve_only: no CURVE endpoint) or
+  // `options` no feed_id, FAILED_PRECONDITION if target.state is not kRunning, CANCELLED after
+  // Stop().
+  absl::StatusOr<std::shared_ptr<FeedSession>> OpenSession(const FeedTarget& target,
+                                                           const SessionOptions& options) override;
 
   // "feeder/<hex>".
   [[nodiscard]] const std::string& principal() const { return principal_; }

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "feed/feeder/session_socket_side.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/zmq_socket.h"
@@ -23,15 +24,14 @@ namespace millrace {
 
 // Thread safety: thread-safe, but for socket(). Blocking: never, beyond its lock.
 // Ownership: shared by the socket thread, which closes it, and the sessions, which may outlive it.
-class FeederLink {
+class FeederLink final : public SessionLink {
  public:
   // `push` is connecting and has a monitor.
   explicit FeederLink(ZmqSocket push) : push_(std::move(push)) { push_.DetachMessagesFromThread(); }
 
-  // Queues a frame; sets header.metadata_length. False if there is no connection any more: what was
-  // under way is lost. Errors as ZmqSocket::Send().
-  [[nodiscard]] absl::StatusOr<bool> Send(FrameHeader header, const std::string& metadata,
-                                          std::vector<BodyPart> body) {
+  // Errors as ZmqSocket::Send().
+  absl::StatusOr<bool> Send(FrameHeader header, const std::string& metadata,
+                            std::vector<BodyPart> body) override {
     header.metadata_length = static_cast<uint32_t>(metadata.size());
     std::vector<ZmqMessage> message;
     message.reserve(2 + body.size());

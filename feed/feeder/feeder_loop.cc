@@ -22,20 +22,22 @@ constexpr int kRepliesPerTurn = 1000;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
-    const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
+absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(const FeederOptions& options,
+                                                               std::shared_ptr<FeederOutbox> outbox,
+                                                               std::shared_ptr<const WakeFd> wake) {
   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
   MILLRACE_ASSIGN_OR_RETURN(CurveKeys curve_keys, MakeCurveKeys());
-  std::unique_ptr<FeederLoop> loop(
-      new FeederLoop(options, std::move(outbox), std::move(context), std::move(curve_keys)));
+  std::unique_ptr<FeederLoop> loop(new FeederLoop(options, std::move(outbox), std::move(wake),
+                                                  std::move(context), std::move(curve_keys)));
   MILLRACE_RETURN_IF_ERROR(loop->Bind());
   return loop;
 }
 
 FeederLoop::FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-                       ZmqContext context, CurveKeys curve_keys)
+                       std::shared_ptr<const WakeFd> wake, ZmqContext context, CurveKeys curve_keys)
     : options_(options),
       outbox_(std::move(outbox)),
+      wake_(std::move(wake)),
       principal_(absl::StrCat("feeder/", RandomHex(8))),
       curve_keys_(std::move(curve_keys)),
       context_(std::move(context)) {}
@@ -52,7 +54,7 @@ absl::Status FeederLoop::Bind() {
             outbox_->NoteRefusal(what, RealClock()->SteadyNow());
           }};
   MILLRACE_ASSIGN_OR_RETURN(replies_, ReplySockets::Create(context_, std::move(replies)));
-  poller_.Add(outbox_->wake());
+  poller_.Add(*wake_);
   poller_.Add(replies_->zap().socket());
   poller_.Add(replies_->plain());
   poller_.Add(replies_->curve());
@@ -128,7 +130,8 @@ void FeederLoop::RunTurn(absl::Duration timeout) {
     failure_ = replies_->zap().Poll();
   }
   if (!failure_.ok()) return;
-  if (poller_.IsWoken(outbox_->wake())) {
+  if (poller_.IsWoken(*wake_)) {
+    wake_->Clear();
     for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
   }
   // What happened to connections is read before the replies and acted on after them: what a node

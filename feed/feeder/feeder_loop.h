@@ -44,7 +44,8 @@ class FeederLoop {
  public:
   // Binds the reply endpoints.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FeederLoop>> Create(
-      const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox);
+      const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
+      std::shared_ptr<const WakeFd> wake);
 
   // Until the outbox is closed; then ends every session and closes the sockets.
   void Run();
@@ -95,8 +96,8 @@ class FeederLoop {
   };
   using ConnectionKey = std::pair<std::string, std::string>;  // endpoints; keys
 
-  FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox, ZmqContext context,
-             CurveKeys curve_keys);
+  FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
+             std::shared_ptr<const WakeFd> wake, ZmqContext context, CurveKeys curve_keys);
   absl::Status Bind();
   // A node of this host has shown that it is the node; or it has not, or a stranger in its name.
   void OnLogin(const std::string& principal);
@@ -167,6 +168,7 @@ class FeederLoop {
 
   const FeederOptions options_;
   const std::shared_ptr<FeederOutbox> outbox_;
+  const std::shared_ptr<const WakeFd> wake_;  // that the outbox wakes
   const std::string principal_;
   const CurveKeys curve_keys_;
 

@@ -23,7 +23,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "feed/wire/poller.h"
 #include "feed/wire/socket_turns.h"
 
 namespace millrace {
@@ -42,7 +41,8 @@ struct FeederCommand {
   absl::Status reason;
 };
 
-// An unbounded queue: a session puts a few commands in.
+// An unbounded queue: a session puts a few commands in. `wake` makes the socket thread look; it may
+// be called from any thread, must not block, and may outlive that thread.
 // Serving: a session's thread that waits serves the feeder's sockets itself
 // (feed/wire/socket_turns.h), until `after_turn` says otherwise or `timeout` has passed; returns at
 // once if another does. Ownership: shared by the socket thread and the sessions, which may outlive
@@ -52,7 +52,7 @@ class FeederOutbox {
   using Serve =
       std::function<void(absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout)>;
 
-  explicit FeederOutbox(WakeFd wake) : wake_(std::move(wake)) {}
+  explicit FeederOutbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // Before sessions are made.
   void SetServe(Serve serve) { serve_ = std::move(serve); }
@@ -69,12 +69,11 @@ class FeederOutbox {
       commands_.push_back(std::move(command));
       if (commands_.size() > 1) return;  // the thread was woken for the first one
     }
-    wake_.Wake();
+    wake_();
   }
 
   // Takes what was pushed, in order. Socket thread only.
   [[nodiscard]] std::vector<FeederCommand> Take() {
-    wake_.Clear();
     MutexLock lock(&mu_);
     return std::exchange(commands_, {});
   }
@@ -84,18 +83,16 @@ class FeederOutbox {
       MutexLock lock(&mu_);
       closed_ = true;
     }
-    wake_.Wake();
+    wake_();
   }
 
   // Ends the wait of whoever serves the sockets.
-  void WakeThread() const { wake_.Wake(); }
+  void WakeThread() const { wake_(); }
 
   [[nodiscard]] bool closed() const {
     MutexLock lock(&mu_);
     return closed_;
   }
-
-  [[nodiscard]] const WakeFd& wake() const { return wake_; }
 
   // A reply connection was refused at `steady_now`: whose it was is not known, so this is for every
   // session that waits for its node. Socket thread only.
@@ -126,7 +123,7 @@ class FeederOutbox {
   [[nodiscard]] int64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
 
  private:
-  const WakeFd wake_;
+  const std::function<void()> wake_;
   Serve serve_;
   std::atomic<int> waiting_{0};
   mutable Mutex mu_;

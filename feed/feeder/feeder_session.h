@@ -4,7 +4,7 @@
 // one node, and, in inference mode, its results on their way back. Made by Feeder::OpenSession().
 //
 // Defines: SessionOptions, SessionEnd, SessionState, FeedProgress, UnprovenError(), PreparedBatch,
-// FeedSession.
+// FeedSession, SessionOrder, SessionOpener.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto session, feeder->OpenSession(target, {.feed_id = id}));
 //   while (...) MILLRACE_RETURN_IF_ERROR(session->Send(batch));   // blocks for credit
@@ -32,11 +32,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/balance/feed_target.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "feed/feeder/feeder_link.h"
 #include "feed/feeder/feeder_outbox.h"
-#include "feed/feeder/node_directory.h"
 #include "feed/feeder/session_socket_side.h"
 #include "feed/ipc/ipc.h"
 #include "feed/segment/room_table.h"
@@ -232,7 +231,7 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   void OnPlacedResult() override;
   void OnDone(const DoneFrame& frame) override;
   bool OnEnd(SessionEnd end, const absl::Status& status) override;
-  void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) override;
+  void OnLink(std::shared_ptr<SessionLink> link, const ReplyEndpoint& reply) override;
   void OnConnecting() override;
   void OnUnproven(const std::string& place) override;
   void OnProof() override;
@@ -284,7 +283,7 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   CondVar changed_;
   int64_t changes_ ABSL_GUARDED_BY(mu_) = 0;  // calls of Changed()
   SessionState state_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<FeederLink> link_ ABSL_GUARDED_BY(mu_);  // nullptr: frames are dropped
+  std::shared_ptr<SessionLink> link_ ABSL_GUARDED_BY(mu_);  // nullptr: frames are dropped
   uint64_t next_seq_ ABSL_GUARDED_BY(mu_) = 0;
   bool answered_ ABSL_GUARDED_BY(mu_) = false;      // CREDIT or WAIT was seen
   bool end_received_ ABSL_GUARDED_BY(mu_) = false;  // RECEIVED(end_row) is here
@@ -307,6 +306,26 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   int64_t result_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // that came
   int64_t result_limit_ ABSL_GUARDED_BY(mu_) = 0;  // that the node was told
   std::shared_ptr<const BatchDecoder> decoder_ ABSL_GUARDED_BY(mu_);
+};
+
+// An order of sessions that does not depend on where they lie in memory.
+struct SessionOrder {
+  bool operator()(const std::shared_ptr<FeedSession>& a,
+                  const std::shared_ptr<FeedSession>& b) const {
+    return a->id() < b->id();
+  }
+};
+
+// What TrainJob and InferenceJob need of a feeder.
+// Thread safety: implementations are thread-safe.
+class SessionOpener {
+ public:
+  virtual ~SessionOpener() = default;
+
+  // Opens a session with the attempt of the node that `target` names. Returns without waiting for
+  // the node: that it cannot be reached, refuses or does not answer is told by the session.
+  [[nodiscard]] virtual absl::StatusOr<std::shared_ptr<FeedSession>> OpenSession(
+      const FeedTarget& target, const SessionOptions& options) = 0;
 };
 
 }  // namespace millrace

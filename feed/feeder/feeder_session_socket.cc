@@ -33,7 +33,7 @@ bool FeedSession::OnEnd(SessionEnd end, const absl::Status& status) {
   return true;
 }
 
-void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) {
+void FeedSession::OnLink(std::shared_ptr<SessionLink> link, const ReplyEndpoint& reply) {
   MutexLock lock(&mu_);
   if (state_.end != SessionEnd::kOpen) return;
   link_ = std::move(link);

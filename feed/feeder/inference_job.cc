@@ -31,7 +31,7 @@ namespace inference_internal {
 
 // What a job's readers share.
 struct JobState {
-  JobState(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+  JobState(SessionOpener* feeder, NodeDirectory* directory, const PartitionedSource* source,
            PartitionObserver* observer, InferenceJobOptions given)
       : feeder(feeder),
         source(source),
@@ -39,7 +39,7 @@ struct JobState {
         options(std::move(given)),
         nodes(directory, options.queue, options.feed_timeout) {}
 
-  Feeder* const feeder;
+  SessionOpener* const feeder;
   const PartitionedSource* const source;
   PartitionObserver* const observer;
   const InferenceJobOptions options;
@@ -47,7 +47,7 @@ struct JobState {
 
   void Cancel(const absl::Status& status) {
     MILLRACE_CHECK(!status.ok());
-    std::set<std::shared_ptr<FeedSession>> open;
+    std::set<std::shared_ptr<FeedSession>, SessionOrder> open;
     std::set<std::shared_ptr<SourceCancel>> readers;
     {
       MutexLock lock(&mu);
@@ -64,7 +64,8 @@ struct JobState {
   Mutex mu;
   CondVar changed;  // cancelled, and what a Collector guards with mu
   absl::Status cancelled ABSL_GUARDED_BY(mu);
-  std::set<std::shared_ptr<FeedSession>> sessions ABSL_GUARDED_BY(mu);  // those of open readers
+  std::set<std::shared_ptr<FeedSession>, SessionOrder> sessions
+      ABSL_GUARDED_BY(mu);                                              // those of open readers
   std::set<std::shared_ptr<SourceCancel>> reading ABSL_GUARDED_BY(mu);  // of open readers
 };
 
@@ -448,7 +449,7 @@ absl::Status InferenceReader::Restart(const absl::Status& status) {
 
 // --------------------------------------------------------------------------------- InferenceJob
 
-InferenceJob::InferenceJob(Feeder* feeder, NodeDirectory* directory,
+InferenceJob::InferenceJob(SessionOpener* feeder, NodeDirectory* directory,
                            const PartitionedSource* source, PartitionObserver* observer,
                            InferenceJobOptions options)
     : state_(std::make_shared<JobState>(feeder, directory, source, observer, std::move(options))) {}

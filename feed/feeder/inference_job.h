@@ -47,9 +47,9 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "feed/feeder/feeder.h"
 #include "feed/feeder/feeder_nodes.h"
 #include "feed/feeder/feeder_partition.h"
+#include "feed/feeder/feeder_session.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
 #include "millrace/option_defaults.h"
@@ -187,7 +187,7 @@ class InferenceResults {
 class InferenceJob {
  public:
   // `observer`: nullptr if nobody is to be told; called by the threads that read results.
-  InferenceJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+  InferenceJob(SessionOpener* feeder, NodeDirectory* directory, const PartitionedSource* source,
                PartitionObserver* observer, InferenceJobOptions options);
   InferenceJob(const InferenceJob&) = delete;
   InferenceJob& operator=(const InferenceJob&) = delete;

@@ -1,9 +1,9 @@
 // File: feed/feeder/session_socket_side.h
 //
 // What the thread that serves a feeder's sockets tells a session: the frames of its node, and what
-// becomes of its connection. Internal to feed/feeder/feeder.h.
+// becomes of its connection, over which the session sends. Internal to feed/feeder/feeder.h.
 //
-// Defines: SessionSocketSide.
+// Defines: SessionLink, SessionSocketSide.
 
 #ifndef FEED_FEEDER_SESSION_SOCKET_SIDE_H_
 #define FEED_FEEDER_SESSION_SOCKET_SIDE_H_
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/feeder/feeder_link.h"
 #include "feed/ipc/ipc.h"
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
@@ -24,6 +24,18 @@
 namespace millrace {
 
 enum class SessionEnd;
+
+// A connection to a node, as sessions use it.
+// Thread safety: implementations are thread-safe. Blocking: never, beyond a lock.
+class SessionLink {
+ public:
+  virtual ~SessionLink() = default;
+
+  // Queues a frame; sets header.metadata_length. False if there is no connection any more: what was
+  // under way is lost. An error if the frame cannot be sent.
+  [[nodiscard]] virtual absl::StatusOr<bool> Send(FrameHeader header, const std::string& metadata,
+                                                  std::vector<BodyPart> body) = 0;
+};
 
 // A Status that is not OK means that the node broke the protocol. After the session's end these do
 // nothing. Thread safety: one thread at a time, the one whose turn it is at the sockets.
@@ -53,7 +65,7 @@ class SessionSocketSide {
   virtual bool OnEnd(SessionEnd end, const absl::Status& status) = 0;
   // Sends OPEN, and from here on everything else, over `link`. Called again with another link if
   // this one led nowhere.
-  virtual void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) = 0;
+  virtual void OnLink(std::shared_ptr<SessionLink> link, const ReplyEndpoint& reply) = 0;
   // Another way to the node is tried: the time for its first answer begins again, as it does in
   // OnLink().
   virtual void OnConnecting() = 0;

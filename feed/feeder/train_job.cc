@@ -57,7 +57,7 @@ int64_t TrainTally::rows_refed() const {
   return sum;
 }
 
-TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+TrainJob::TrainJob(SessionOpener* feeder, NodeDirectory* directory, const PartitionedSource* source,
                    TrainObserver* observer, TrainJobOptions options)
     : feeder_(feeder),
       directory_(directory),

@@ -67,9 +67,9 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "feed/feeder/change_signal.h"
-#include "feed/feeder/feeder.h"
 #include "feed/feeder/feeder_nodes.h"
 #include "feed/feeder/feeder_partition.h"
+#include "feed/feeder/feeder_session.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
 #include "millrace/option_defaults.h"
@@ -128,7 +128,7 @@ class TrainObserver : public PartitionObserver {
 // Lifetime: everything passed in outlives it.
 class TrainJob {
  public:
-  TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+  TrainJob(SessionOpener* feeder, NodeDirectory* directory, const PartitionedSource* source,
            TrainObserver* observer, TrainJobOptions options);
   TrainJob(const TrainJob&) = delete;
   TrainJob& operator=(const TrainJob&) = delete;
@@ -214,7 +214,7 @@ class TrainJob {
   // Of a partition whose last session has ended, since the call is over.
   void ReportEnd(Work& work);
 
-  Feeder* const feeder_;
+  SessionOpener* const feeder_;
   NodeDirectory* const directory_;
   const PartitionedSource* const source_;
   TrainObserver* const observer_;
@@ -234,7 +234,7 @@ class TrainJob {
   int deposed_ ABSL_GUARDED_BY(mu_) = 0;                 // threads whose work was taken over
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
   // Works in hand, by their sessions.
-  std::map<std::shared_ptr<FeedSession>, WorkPtr> feeding_ ABSL_GUARDED_BY(mu_);
+  std::map<std::shared_ptr<FeedSession>, WorkPtr, SessionOrder> feeding_ ABSL_GUARDED_BY(mu_);
   bool equal_ ABSL_GUARDED_BY(mu_) = false;                            // what CheckEqual() said
   std::map<std::string, std::string> processes_ ABSL_GUARDED_BY(mu_);  // last nonces, by node
   bool restarted_ ABSL_GUARDED_BY(mu_) = false;  // some node was started again

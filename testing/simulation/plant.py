@@ -1,4 +1,4 @@
-"""Copies a source of the coordinator with one bug in it: `plant.py BUG SOURCE` writes to stdout.
+"""Copies a source of the coordinator or the feed with one bug in it: `plant.py BUG SOURCE` writes to stdout.
 
 A bug whose place is not in the source any more ends the build: look for where it would be made today.
 """
@@ -39,6 +39,31 @@ BUGS = {
     # An agent that came before its restart is due is told what changes, without the spec.
     "early_change": ("if (stream.registered && !gets_all && !table.IsEarly(stream.executor_id)) {",
                      "if (stream.registered && !gets_all) {"),
+
+    # ---- those of //testing/schedules
+
+    # A program that waits for rows is not woken when they are there.
+    "sleeping_reader": ("slot->outcome = state;\n  slot->changed.SignalAll();", "slot->outcome = state;"),
+    # Rows are acknowledged when they are handed out, before the program has used them.
+    "early_ack": ("if (!session->handed.Advance(end_row)) return false;",
+                  "if (!session->handed.Advance(end_row)) return false;\n  session->used_row = end_row;"),
+    # A partition whose node was lost is to be fed again, and no thread is told.
+    "sleeping_feeder": ("again_.push_back(std::move(*it));\n        work_cv_.SignalAll();",
+                        "again_.push_back(std::move(*it));"),
+    # What is fed again begins behind rows that were received, but maybe not used.
+    "skipped_rows": ("work.first_row = resume ? state.acked_rows : 0;",
+                     "work.first_row = resume ? state.received_rows : 0;"),
+    # Rows that were sent again are counted only if the node had said that it had them.
+    "uncounted_rows": ("? state.acked_rows : state.sent_rows;\n  const int64_t rows_refed",
+                       "? state.acked_rows : state.received_rows;\n  const int64_t rows_refed"),
+    # The feed ends while a partition may still have to be fed again, under the same name.
+    "early_feed_end": ("return next_epoch_ == options_.num_epochs && again_.empty() && in_hand_ == 0;",
+                       "return next_epoch_ == options_.num_epochs && again_.empty();"),
+    # Results that the caller has are given once more after a restart.
+    "repeated_results": ("const int64_t skip = std::max<int64_t>(delivered_ - first_row, 0);",
+                         "const int64_t skip = 0;"),
+    # That a session went on is not told to who waits for it, who looks again a second later.
+    "unheard_credit": ("state_.wait_position = 0;\n    Changed();", "state_.wait_position = 0;"),
 }
 
 
