@@ -25,6 +25,16 @@ absl::StatusOr<FeedTarget> ClusterDirectory::Lookup(const std::string& node) {
 
 bool ClusterDirectory::IsEqual(const std::string& queue) { return coordinator_->IsEqual(queue); }
 
+std::map<std::string, int64_t> ClusterDirectory::EqualRows(const std::string& feed_id) {
+  const std::map<int, int64_t> told = coordinator_->EqualRows(feed_id);
+  std::map<std::string, int64_t> rows;
+  for (const auto& [node, executor_id] : executors_) {
+    const auto found = told.find(executor_id);
+    if (found != told.end()) rows[node] = found->second;
+  }
+  return rows;
+}
+
 absl::Status ClusterDirectory::Cause(const std::string& node) {
   MILLRACE_ASSIGN_OR_RETURN(const int executor_id, ExecutorOf(node));
   // The cluster's first cause explains more than the node's own end, which may be its consequence.

@@ -25,6 +25,7 @@ class ClusterDirectory : public NodeDirectory {
   [[nodiscard]] std::vector<std::string> fed_nodes() override;
   [[nodiscard]] absl::StatusOr<FeedTarget> Lookup(const std::string& node) override;
   [[nodiscard]] bool IsEqual(const std::string& queue) override;
+  [[nodiscard]] std::map<std::string, int64_t> EqualRows(const std::string& feed_id) override;
   [[nodiscard]] absl::Status Cause(const std::string& node) override;
 
  private:

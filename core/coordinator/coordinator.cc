@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -505,6 +506,10 @@ std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id
 }
 
 bool Coordinator::IsEqual(absl::string_view queue) const { return plane_->feeds().IsEqual(queue); }
+
+std::map<int, int64_t> Coordinator::EqualRows(absl::string_view feed_id) const {
+  return plane_->feeds().EqualRows(feed_id);
+}
 
 std::vector<EqualCounts> Coordinator::WaitEqualCounts(absl::string_view feed_id,
                                                       absl::Duration timeout, bool* settled) const {

@@ -178,6 +178,9 @@ class Coordinator {
   // Some program reads the queue so that all ranks get equally many batches (section 11 of
   // docs/feed_protocol.md).
   [[nodiscard]] bool IsEqual(absl::string_view queue) const;
+  // By executor id: the rows that each rank has of such a call, as it has told since the last
+  // rank's death.
+  [[nodiscard]] std::map<int, int64_t> EqualRows(absl::string_view feed_id) const;
   // What each rank has dropped and repeated of such a call whose rows are all acknowledged; waits
   // for their last words, `timeout` at most; `*settled`, unless null: they have come. Empty, and
   // settled, if the call was none.

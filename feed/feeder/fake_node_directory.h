@@ -9,6 +9,7 @@
 #ifndef FEED_FEEDER_FAKE_NODE_DIRECTORY_H_
 #define FEED_FEEDER_FAKE_NODE_DIRECTORY_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -76,6 +77,14 @@ class FakeNodeDirectory final : public NodeDirectory {
     MutexLock lock(&mu_);
     equal_ = true;
   }
+  void SetEqualRows(const std::string& node, int64_t rows) {
+    MutexLock lock(&mu_);
+    equal_rows_[node] = rows;
+  }
+  std::map<std::string, int64_t> EqualRows(const std::string& /*feed_id*/) override {
+    MutexLock lock(&mu_);
+    return equal_rows_;
+  }
   bool IsEqual(const std::string& /*queue*/) override {
     MutexLock lock(&mu_);
     return equal_;
@@ -92,6 +101,7 @@ class FakeNodeDirectory final : public NodeDirectory {
   std::map<std::string, absl::Status> causes_ ABSL_GUARDED_BY(mu_);
   int lookups_ ABSL_GUARDED_BY(mu_) = 0;
   bool equal_ ABSL_GUARDED_BY(mu_) = false;
+  std::map<std::string, int64_t> equal_rows_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -11,6 +11,8 @@
 #ifndef FEED_FEEDER_NODE_DIRECTORY_H_
 #define FEED_FEEDER_NODE_DIRECTORY_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,12 @@ class NodeDirectory {
   // Some program reads the queue so that all nodes get equally many batches (docs/feed_protocol.md,
   // section 11). Known before the node accepts a session; from then on it stays so.
   [[nodiscard]] virtual bool IsEqual(const std::string& queue) = 0;
+
+  // Where they do: the rows that each node has of this Train call, as it has told. Those of whom it
+  // is not known are left out.
+  [[nodiscard]] virtual std::map<std::string, int64_t> EqualRows(const std::string& /*feed_id*/) {
+    return {};
+  }
 
   // Why a node failed: the first cause, with exit code or signal and the last lines of its log.
   // Never OK for a node that is kFailed.

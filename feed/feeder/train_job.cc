@@ -380,18 +380,20 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::FirstTarget() {
 }
 
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::LevelTarget() {
-  std::optional<std::string> node;
-  {
-    MutexLock lock(&mu_);
-    while (!over_ && !(node = nodes_.ClaimLowest(Levels())).has_value()) {
-      work_cv_.WaitWithTimeout(&mu_, kLookAgain);
+  while (true) {
+    const std::map<std::string, int64_t> told = directory_->EqualRows(options_.feed_id);
+    std::optional<std::string> node;
+    {
+      MutexLock lock(&mu_);
+      if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
+      node = nodes_.ClaimLowest(Levels(told));
+      if (!node.has_value()) work_cv_.WaitWithTimeout(&mu_, kLookAgain);
     }
-    if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
+    if (node.has_value()) return nodes_.AcquireClaimed(*node);
   }
-  return nodes_.AcquireClaimed(*node);
 }
 
-std::map<std::string, int64_t> TrainJob::Levels() {
+std::map<std::string, int64_t> TrainJob::Levels(const std::map<std::string, int64_t>& told) {
   std::map<std::string, int64_t> levels;
   for (const std::string& name : nodes_.names()) levels[name] = 0;
   if (!restarted_) {
@@ -409,6 +411,7 @@ std::map<std::string, int64_t> TrainJob::Levels() {
     const SessionState state = work->session->state();
     levels[work->session->target().node] += state.end_row.value_or(state.sent_rows);
   }
+  for (const auto& [node, rows] : told) levels[node] = std::max(levels[node], rows);
   return levels;
 }
 

@@ -182,7 +182,10 @@ class TrainJob {
   absl::StatusOr<std::optional<FeedTarget>> LevelTarget();
   // Rows that each node has had, holds, or will be fed again. Once a node was started again, which
   // begins without rows, only those that are not acknowledged: what they wait for shows in these.
-  std::map<std::string, int64_t> Levels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A lost connection may have taken the acknowledgements of rows that a node has had; what `told`
+  // says of them, which nodes tell the coordinator, is right as soon as the others wait for it.
+  std::map<std::string, int64_t> Levels(const std::map<std::string, int64_t>& told)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Those that are missing to feed `count` partitions at a time, or as many as before.
   absl::Status StartThreads(int count);
   absl::StatusOr<bool> OpenSession(const FeedTarget& target, const WorkPtr& work);

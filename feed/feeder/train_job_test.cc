@@ -178,6 +178,32 @@ TEST_F(TrainJobTest, WhatARankIsFedAgainDoesNotKeepTheOthersWaiting) {
   EXPECT_EQ(result->rows(), 160);
 }
 
+// A rank whose connection was lost has had rows of which the feeder knows nothing. It cannot go on
+// before the others have as many, so they are not kept waiting for it.
+TEST_F(TrainJobTest, WhatARankHasToldIsNotForgotten) {
+  FakeFeedNode& other = AddNode("worker:0", FakeFeedNode::ReadAll());
+  std::atomic<bool> waits = true;
+  FakeFeedNode& full = AddNode("worker:1", [&waits, read = FakeFeedNode::ReadAll()](
+                                               FakeFeedNode::Session& s, FrameType type) {
+    if (!waits) return read(s, type);
+    if (type == FrameType::kOpen) s.Credit(1, 0);
+  });
+  directory_.SetEqual();
+  directory_.SetEqualRows("worker:1", 15);
+  Thread relief("relief", [&] {
+    EXPECT_TRUE(other.WaitFor([](const std::vector<FakeFeedNode::Event>& events) {
+      return std::count_if(events.begin(), events.end(),
+                           [](const auto& event) { return event.type == FrameType::kOpen; }) == 2;
+    }));
+    waits = false;
+    full.Post([](FakeFeedNode::Session& s) { s.CreditAll(); });
+  });
+  const absl::StatusOr<TrainTally> result = Run(IdSource(4, 10), Options());
+  relief.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 40);
+}
+
 TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
   const MemorySource source = IdSource(1, 1);
   EXPECT_THAT(Run(source, Options()),

@@ -19,6 +19,7 @@
 #include "core/base/thread.h"
 #include "feed/feeder/fake_node_directory.h"
 #include "feed/feeder/inference_job.h"
+#include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
 #include "feed/feeder/train_job.h"
 #include "feed/receiver/data_feed.h"
@@ -52,6 +53,30 @@ RecordBatch Rows(int64_t epoch, int64_t partition, int64_t first, int64_t rows) 
   return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
 }
 
+// As ClusterDirectory, with what ranks have told.
+class Directory final : public NodeDirectory {
+ public:
+  FakeNodeDirectory& nodes() { return nodes_; }
+  void SetRanks(RankCoordinator* ranks) {
+    ranks_ = ranks;
+    nodes_.SetEqual();
+  }
+
+  std::vector<std::string> fed_nodes() override { return nodes_.fed_nodes(); }
+  absl::StatusOr<FeedTarget> Lookup(const std::string& node) override {
+    return nodes_.Lookup(node);
+  }
+  bool IsEqual(const std::string& queue) override { return nodes_.IsEqual(queue); }
+  absl::Status Cause(const std::string& node) override { return nodes_.Cause(node); }
+  std::map<std::string, int64_t> EqualRows(const std::string& /*feed_id*/) override {
+    return ranks_ == nullptr ? std::map<std::string, int64_t>() : ranks_->Rows();
+  }
+
+ private:
+  FakeNodeDirectory nodes_;
+  RankCoordinator* ranks_ = nullptr;
+};
+
 // The cluster of one run.
 class World final : public TrainObserver {
  public:
@@ -62,7 +87,7 @@ class World final : public TrainObserver {
       ranks_ = std::make_unique<RankCoordinator>(
           std::move(names), "f", static_cast<int64_t>(plan_.rows.size()) * plan_.epochs,
           [this](const EqualGrant& grant) { Grant(grant); });
-      directory_.SetEqual();
+      directory_.SetRanks(ranks_.get());
     }
     steps_.resize(static_cast<size_t>(plan_.nodes));
     for (int i = 0; i < plan_.nodes; ++i) attempts_.push_back(Begin(i, 0));
@@ -219,7 +244,7 @@ class World final : public TrainObserver {
     attempt->program = Thread(
         absl::StrCat("program ", index, "/", number),
         [this, attempt = attempt.get(), index] { attempt->ended = RunProgram(attempt, index); });
-    if (!attempt->left) directory_.Set(attempt->node->target());
+    if (!attempt->left) directory_.nodes().Set(attempt->node->target());
     return attempt;
   }
 
@@ -295,7 +320,7 @@ class World final : public TrainObserver {
         attempt->left = true;
         MILLRACE_RETURN_IF_ERROR(feed->Terminate());
         MILLRACE_RETURN_IF_ERROR(node->core()->Finish(absl::OkStatus()));
-        directory_.SetState(node->target().node, FeedTarget::State::kFinished);
+        directory_.nodes().SetState(node->target().node, FeedTarget::State::kFinished);
         return absl::OkStatus();
       }
     }
@@ -317,7 +342,7 @@ class World final : public TrainObserver {
         wire_.Break(attempt->node.get());
         continue;
       }
-      directory_.SetState(attempt->node->target().node, FeedTarget::State::kRestarting);
+      directory_.nodes().SetState(attempt->node->target().node, FeedTarget::State::kRestarting);
       attempt->node->Kill();
       if (ranks_ != nullptr) ranks_->Died(fault.node);
       if (over_.WaitForNotificationWithTimeout(fault.down)) return;
@@ -460,7 +485,7 @@ class World final : public TrainObserver {
 
   const FeedPlan& plan_;
   FeedWire wire_;
-  FakeNodeDirectory directory_;
+  Directory directory_;
   Notification called_;  // the call has returned
   Notification over_;
   std::atomic<bool> cancelled_ = false;

@@ -113,6 +113,17 @@ std::vector<EqualCounts> RankCoordinator::Counts() {
   return counts;
 }
 
+std::map<std::string, int64_t> RankCoordinator::Rows() {
+  std::map<std::string, int64_t> rows;
+  Notification done;
+  Post([&] {
+    for (const auto& [rank, name] : ranks_) rows[name] = feeds_.RowsOf(feed_id_, rank);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return rows;
+}
+
 // As FeedControl::RefreshFed.
 void RankCoordinator::Refresh() {
   const bool all_given = static_cast<int64_t>(partitions_.size()) == num_partitions_;

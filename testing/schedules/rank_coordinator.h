@@ -46,6 +46,8 @@ class RankCoordinator {
   void Report(const PartitionProgress& report);
   // As the coordinator counts when the call is over. Waits for what the ranks have yet to tell.
   [[nodiscard]] std::vector<EqualCounts> Counts();
+  // As Coordinator::EqualRows. Blocks for the events before it.
+  [[nodiscard]] std::map<std::string, int64_t> Rows();
 
  private:
   struct Partition {

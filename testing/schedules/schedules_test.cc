@@ -25,6 +25,11 @@ void RunSeeds(uint64_t first, uint64_t count) {
 
 TEST(SchedulesTest, TheSameSeedsHold) { RunSeeds(1, 400); }
 
+// They had found something.
+TEST(SchedulesTest, SomeSeedsHoldAgain) {
+  for (const uint64_t seed : {9390, 12089, 14370, 18789, 18966, 28308}) RunSeeds(seed, 1);
+}
+
 TEST(SchedulesTest, NewSeedsHold) {
   const uint64_t first = RandomU64() >> 1;
   std::cout << "seeds from " << first << "\n";

@@ -213,6 +213,13 @@ bool FeedControl::IsEqual(absl::string_view queue) const {
   return state_->equal.IsEqual(queue);
 }
 
+std::map<int, int64_t> FeedControl::EqualRows(absl::string_view feed_id) const {
+  MutexLock lock(&state_->mu);
+  std::map<int, int64_t> rows;
+  for (const int id : fed_nodes()) rows[id] = state_->equal.RowsOf(feed_id, id);
+  return rows;
+}
+
 std::vector<EqualCounts> FeedControl::WaitEqualCounts(absl::string_view feed_id,
                                                       absl::Duration timeout, bool* settled) {
   bool known = false;

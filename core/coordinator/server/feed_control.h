@@ -9,6 +9,7 @@
 #define CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ class FeedControl {
   void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
 
   bool IsEqual(absl::string_view queue) const;
+  std::map<int, int64_t> EqualRows(absl::string_view feed_id) const;
   // Blocks until every rank has said what it dropped and repeated, `timeout` at most: of a call
   // whose rows are all acknowledged they are about to. Empty if the call was not one of equal
   // ranks.
