@@ -23,7 +23,9 @@ def _impl(ctx):
 _ATTRS = {
     "target": attr.label(cfg = _transition, executable = True, mandatory = True),
     "env": attr.string_dict(),
-    "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    "_allowlist_function_transition": attr.label(
+        default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
+    ),
 }
 
 scheduled_binary = rule(implementation = _impl, executable = True, attrs = _ATTRS)
