@@ -68,6 +68,7 @@ Agent::Agent(EventLoop* loop, ChildReaper* reaper, Guard* guard, Options options
 Agent::~Agent() {
   loop_->Cancel(&quit_timer_);
   loop_->Cancel(&retire_timer_);
+  loop_->Cancel(&count_timer_);
 }
 
 void Agent::Start() {
@@ -181,6 +182,7 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
           .on_end = [this](const absl::Status& status) { OnLinkEnd(status); }});
   gateway_ = std::make_unique<GatewayCalls>(loop_, params_.coordinator.token,
                                             [this] { return link_->channel(); });
+  KeepCount();
   return Json{{"agent_id", agent_id_}};
 }
 
@@ -464,6 +466,7 @@ int Agent::Cleanup() {
   if (files_ != nullptr) files_->Remove();
   // A program that is still being fetched may be written after this: the guard removes it then.
   if (fetcher_ == nullptr) guard_->Dismiss();
+  TellCounts();
   parent_.Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(1));
   return exit_code_.value_or(kExitAgentFailed);
 }

@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "core/agent/attempt.h"
 #include "core/agent/gpu/agent_gpus.h"
+#include "core/agent/link/agent_counts.h"
 #include "core/agent/link/coordinator_link.h"
 #include "core/agent/link/gateway_calls.h"
 #include "core/agent/link/node_key.h"
@@ -39,6 +40,7 @@
 #include "core/agent/loop/exit_codes.h"
 #include "core/agent/loop/guard.h"
 #include "core/agent/loop/parent_link.h"
+#include "core/agent/node/log_counts.h"
 #include "core/agent/node/node_runner.h"
 #include "core/agent/node/port_reservation.h"
 #include "core/agent/node/runtime_files.h"
@@ -146,6 +148,12 @@ class Agent {
   void FinishLink();
   void LeaveWithoutAnother();
 
+  // What a parent that keeps count is told (agent_counts.cc).
+  void KeepCount();
+  void TellCounts();
+  void CountStart();
+  void CountEnd(const ExitStatus& exit);
+
   // Programs beside the node (agent_sidecars.cc).
   void StartSidecars();
   void OnSidecarUrl(const std::string& name, const std::string& url);
@@ -206,6 +214,11 @@ class Agent {
   std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
   bool link_finishes_ = false;  // the agent is over; what it waits for is outputs_
   uint64_t untold_lines_ = 0;   // of the node, that the parent was too slow for
+
+  AgentCounts counts_;
+  AgentCounts told_counts_;
+  const std::shared_ptr<LogCounts> log_counts_ = std::make_shared<LogCounts>();
+  EventLoop::TimerId count_timer_ = EventLoop::kNoTimer;
 
   bool stop_asked_ = false;     // by parent, coordinator or signal
   bool ended_unasked_ = false;  // with stop_asked_: the node had ended by then

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -34,6 +35,7 @@
 #include "core/base/unique_fd.h"
 #include "core/base/version.h"
 #include "core/base/version_line.h"
+#include "core/metrics/metrics_server.h"
 #include "core/net/grpc_log.h"
 #include "core/net/local_interfaces.h"
 #include "core/net/socket_address.h"
@@ -74,6 +76,15 @@ With --listen, the agent is controlled over TLS by a cluster's driver that has t
 0.0.0.0 or [::]; the default port is 7077. Its nodes are announced under that host, or under
 --advertise: a host, address, interface or network. See docs/hosts.md and docs/kubernetes.md.
 
+  --metrics-port N             with --listen: answer Prometheus there (0: any free port) in numbers
+                               about this agent, its slot and its nodes
+  --metrics-address A          an address of this host instead of 127.0.0.1; any that other machines
+                               reach needs TLS, and a token or certificates of callers
+  --metrics-certificate FILE, --metrics-key FILE
+                               TLS: PEM, as programs that serve have them
+  --metrics-scrape-token FILE  callers must bring the token in its first line
+  --metrics-client-ca FILE     callers must have a certificate of one of these
+
 Exit codes:
   0  it ended as asked; an agent: its node finished or was stopped
   1  an agent: its node failed; the event {"state": "failed"} says how
@@ -98,12 +109,29 @@ int Usage(const std::string& problem) {
   return kExitCommandLine;
 }
 
+// An option that takes a value, and where that goes.
+struct MetricsFlag {
+  const char* name;
+  std::string MetricsServerOptions::*value;
+};
+constexpr char kMetricsPort[] = "--metrics-port";
+constexpr MetricsFlag kMetricsFlags[] = {
+    {"--metrics-address", &MetricsServerOptions::address},
+    {"--metrics-scrape-token", &MetricsServerOptions::token_file},
+    {"--metrics-certificate", &MetricsServerOptions::certificate_file},
+    {"--metrics-key", &MetricsServerOptions::key_file},
+    {"--metrics-client-ca", &MetricsServerOptions::client_ca_file},
+};
+
 struct CommandLine {
   std::string mode;
   bool parent_stdin = false;
   bool new_session = false;
   std::string listen;
   ListenOptions listen_options;
+  std::string metrics_port;      // as it was given; empty: it was not
+  std::string metrics_flag;      // the last of the other flags of metrics
+  MetricsServerOptions metrics;  // what they said
 };
 
 constexpr uint16_t kListenPort = 7077;
@@ -121,13 +149,40 @@ bool TakeValue(const std::vector<std::string>& args, absl::string_view name, siz
   return true;
 }
 
+bool TakeMetricsFlag(const std::vector<std::string>& args, size_t* i, CommandLine* line) {
+  for (const MetricsFlag& flag : kMetricsFlags) {
+    if (!TakeValue(args, flag.name, i, &(line->metrics.*flag.value))) continue;
+    line->metrics_flag = flag.name;
+    return true;
+  }
+  return TakeValue(args, kMetricsPort, i, &line->metrics_port);
+}
+
+absl::Status FinishMetrics(CommandLine* line) {
+  if (line->metrics_port.empty()) {
+    if (line->metrics_flag.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(line->metrics_flag, " goes with ", kMetricsPort));
+  }
+  if (!absl::SimpleAtoi(line->metrics_port, &line->metrics.port) || line->metrics.port < 0 ||
+      line->metrics.port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMetricsPort, ": \"", EscapeControls(line->metrics_port), "\" is no port, 0 to 65535"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckServed(line->metrics, "--metrics-"));
+  line->listen_options.metrics = line->metrics;
+  return absl::OkStatus();
+}
+
 absl::Status FinishListen(CommandLine* line) {
   ListenOptions& options = line->listen_options;
   if (line->mode != "agent") {
     return absl::InvalidArgumentError(
         absl::StrCat("only \"agent\" takes --listen and its options"));
   }
-  if (line->listen.empty()) return absl::InvalidArgumentError("a secret is for --listen HOST:PORT");
+  if (line->listen.empty()) {
+    return absl::InvalidArgumentError("a secret and metrics are for --listen HOST:PORT");
+  }
   absl::StatusOr<HostPort> address = ParseHostPort(line->listen);
   if (!address.ok()) address = ParseHostPort(absl::StrCat(line->listen, ":", kListenPort));
   if (!address.ok()) return ParseHostPort(line->listen).status();
@@ -142,7 +197,7 @@ absl::Status FinishListen(CommandLine* line) {
     MILLRACE_ASSIGN_OR_RETURN(options.advertise, ResolveAdvertisedHost(options.advertise));
   }
   options.parent_stdin = line->parent_stdin;
-  return absl::OkStatus();
+  return FinishMetrics(line);
 }
 
 // The exit code, or -1: go on and run what `line` says.
@@ -175,13 +230,15 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
     } else if (!TakeValue(args, "--listen", &i, &line->listen) &&
                !TakeValue(args, "--secret-file", &i, &listen.secret.file) &&
                !TakeValue(args, "--secret-dir", &i, &listen.secret.dir) &&
-               !TakeValue(args, "--advertise", &i, &listen.advertise)) {
+               !TakeValue(args, "--advertise", &i, &listen.advertise) &&
+               !TakeMetricsFlag(args, &i, line)) {
       return Usage(absl::StrCat("unknown argument \"", EscapeControls(args[i]),
                                 "\"; there are --parent=stdin, --new-session, --listen, "
-                                "--secret-dir, --secret-file and --advertise"));
+                                "--secret-dir, --secret-file, --advertise and --metrics-..."));
     }
   }
-  if (!line->listen.empty() || !listen.secret.empty() || !listen.advertise.empty()) {
+  if (!line->listen.empty() || !listen.secret.empty() || !listen.advertise.empty() ||
+      !line->metrics_port.empty() || !line->metrics_flag.empty()) {
     const absl::Status status = FinishListen(line);
     return status.ok() ? -1 : Usage(std::string(status.message()));
   }

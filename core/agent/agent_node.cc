@@ -104,6 +104,7 @@ absl::Status Agent::Launch() {
       .program = program_,
       .args = {node.args().begin(), node.args().end()},
       .log_path = JoinPath(log_dir_, log_name),
+      .log_counts = log_counts_,
       .stop_timeout = DurationFromProto(node.stop_timeout())};
   if (registered_->has_sample_interval()) {
     options.sample_interval = std::clamp(DurationFromProto(registered_->sample_interval()),
@@ -130,7 +131,12 @@ NodeRunner::Hooks Agent::RunnerHooks() {
           [this](v1::AgentMessage message, bool droppable) {
             if (message.has_sample()) AddGpusTo(message.mutable_sample());
             if (message.has_log() && params_.output_events) TellOutput(message.log());
-            return link_->Send(std::move(message), droppable);
+            const auto lines = static_cast<uint64_t>(message.log().lines_size());
+            const uint64_t dropped = message.log().dropped();
+            if (!link_->Send(std::move(message), droppable)) return false;
+            counts_.relayed_lines += lines;
+            counts_.dropped_lines += dropped;
+            return true;
           },
       .on_endpoints =
           [this](v1::NodeEndpoints endpoints) {
@@ -145,6 +151,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
       .on_gpu_release = [this](const std::vector<std::string>& ids) { return gpus_->Release(ids); },
       .on_running =
           [this](pid_t pid) {
+            CountStart();
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
             SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
             SetState(State::kRunning, {{"pid", pid}});
@@ -204,6 +211,7 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
   attempt_->StopSidecars();
   guard_->SetGroup(0);
   EndGpus();
+  CountEnd(exit);
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
   attempt_->AddEndTo(exit, &update);
   const absl::Status error = NodeError(exit);
@@ -218,6 +226,8 @@ void Agent::OnLaunchFailed(const absl::Status& status) {
   if (registered_.has_value()) outputs_.erase(registered_->attempt());  // no program, no output
   guard_->SetGroup(0);
   EndGpus();
+  if (!end_reason_.has_value()) ++counts_.unstarted;  // else nobody wants it any more
+  TellCounts();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
   *update.mutable_error() = ToProto(status);
   // What another attempt may mend; a program that is not there it would not find either.

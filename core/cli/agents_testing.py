@@ -16,9 +16,9 @@ def agent_path():
 class Agent:
     """A millrace-agent that listens; what it says, and logs, is in `lines`."""
 
-    def __init__(self, host, secret, env, port=0):
+    def __init__(self, host, secret, env, port=0, args=()):
         self.process = subprocess.Popen(
-            [agent_path(), "agent", "--listen", f"{host}:{port}", "--secret-file", secret],
+            [agent_path(), "agent", "--listen", f"{host}:{port}", "--secret-file", secret, *args],
             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True,
         )
@@ -49,8 +49,8 @@ class AgentsTestCase(CliTestCase):
         made = self.run_cli("agent-secret", "--file", self.secret)
         self.assertEqual(made.returncode, 0, made.stderr)
 
-    def start_agent(self, host, port=0):
-        agent = Agent(host, self.secret, self.env, port)
+    def start_agent(self, host, port=0, args=()):
+        agent = Agent(host, self.secret, self.env, port, args)
         self.addCleanup(agent.end)
         line = wait_for(lambda: agent.said("listen on") or agent.said("listening on"),
                         "an agent that listens")[0]

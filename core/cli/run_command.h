@@ -12,9 +12,9 @@
 
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/cli/metrics/metrics_server.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/output_relay.h"
+#include "core/metrics/metrics_server.h"
 #include "millrace/adopting_launcher.h"
 #include "millrace/cluster_options.h"
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -396,6 +397,23 @@ bool GpuClaim::Release(const std::string& id) {
 absl::StatusOr<GpuClaim> ClaimGpus(const GpuSnapshot& snapshot, const GpuRequest& request,
                                    const GpuOwner& owner, const GpuClaimOptions& options) {
   return GpuClaimer(snapshot, owner, options).Claim(request);
+}
+
+std::optional<GpuUse> CountGpus(const GpuSnapshot& snapshot,
+                                const std::optional<std::string>& visible_devices) {
+  const absl::StatusOr<std::string> table = ReadFile("/proc/net/unix");
+  if (!table.ok()) return std::nullopt;
+  const std::string prefix = absl::StrCat(" @", kLockPrefix);
+  std::set<absl::string_view> locked;
+  for (const absl::string_view row : absl::StrSplit(*table, '\n')) {
+    const size_t at = row.find(prefix);
+    if (at != absl::string_view::npos) locked.insert(row.substr(at + prefix.size()));
+  }
+  GpuUse use;
+  for (const Candidate& candidate : Candidates(snapshot, visible_devices)) {
+    ++(locked.contains(candidate.gpu->uuid) ? use.claimed : use.free);
+  }
+  return use;
 }
 
 }  // namespace millrace

@@ -3,7 +3,7 @@
 // Whose GPUs are whose on one host: a claim is held by exactly one process and is let go by the
 // kernel when that process is gone, whatever ended it.
 //
-// Defines: GpuRequest, GpuOwner, GpuClaim, ClaimGpus().
+// Defines: GpuRequest, GpuOwner, GpuClaim, ClaimGpus(), GpuUse, CountGpus().
 //
 //   absl::StatusOr<GpuClaim> claim = ClaimGpus(monitor.snapshot(), visible, {.count = 2},
 //                                              {.cluster_id = id, .node = "worker:1"});
@@ -97,6 +97,18 @@ struct GpuClaimOptions {
 [[nodiscard]] absl::StatusOr<GpuClaim> ClaimGpus(const GpuSnapshot& snapshot,
                                                  const GpuRequest& request, const GpuOwner& owner,
                                                  const GpuClaimOptions& options = {});
+
+// How many GPUs a process may have, as ClaimGpus() sees them; MIG instances count instead of the
+// GPU that is in MIG mode.
+struct GpuUse {
+  int claimed = 0;  // by any process of this network namespace
+  int free = 0;
+};
+
+// Of those in `visible_devices` (as GpuClaimOptions). Takes nothing, not even for a moment. Unset
+// if the system does not say who claims what. Thread safety: thread-safe. Blocking: never (procfs).
+[[nodiscard]] std::optional<GpuUse> CountGpus(const GpuSnapshot& snapshot,
+                                              const std::optional<std::string>& visible_devices);
 
 }  // namespace millrace
 

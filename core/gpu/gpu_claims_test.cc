@@ -150,6 +150,27 @@ TEST_F(GpuClaimsTest, AClaimEndsWithItsObjectAndOneByOne) {
   EXPECT_THAT(again->ids(), ElementsAre(Uuid(0)));
 }
 
+TEST_F(GpuClaimsTest, WhatIsClaimedAndWhatIsFreeIsCountedAndNotTaken) {
+  const GpuSnapshot snapshot = Gpus(3);
+  const auto count = [&](const std::optional<std::string>& visible = std::nullopt) {
+    const std::optional<GpuUse> use = CountGpus(snapshot, visible);
+    return use.has_value() ? std::vector<int>{use->claimed, use->free} : std::vector<int>{};
+  };
+  EXPECT_THAT(count(), ElementsAre(0, 3));
+  auto claim = Claim(snapshot, {.ids = {Uuid(1)}});
+  ASSERT_THAT(claim, IsOk());
+  EXPECT_THAT(count(), ElementsAre(1, 2));
+  EXPECT_THAT(count("1"), ElementsAre(1, 0));
+  EXPECT_THAT(count("0,2"), ElementsAre(0, 2));
+  EXPECT_THAT(count(""), ElementsAre(0, 0));
+  EXPECT_THAT(Claim(snapshot, {.count = 2}), IsOk()) << "counting has taken one";
+  EXPECT_TRUE(claim->Release(Uuid(1)));
+  EXPECT_THAT(count(), ElementsAre(0, 3));
+  const std::optional<GpuUse> instances = CountGpus(MigAndWhole(), std::nullopt);
+  ASSERT_TRUE(instances.has_value());
+  EXPECT_EQ(instances->free, 3);
+}
+
 TEST_F(GpuClaimsTest, IdsAreIndicesUuidsAndTheirBeginnings) {
   const GpuSnapshot snapshot = Gpus(12);
   const auto claim =

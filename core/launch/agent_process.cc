@@ -34,11 +34,12 @@ constexpr int kMaxRemoveRounds = 20;
 
 absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(
     const std::string& agent_path, const AgentTicket& ticket,
-    const std::vector<std::string>* environment, int node_stdin) {
+    const std::vector<std::string>* environment, int node_stdin, OnCounts on_counts) {
   std::string runtime_dir = JoinPath(
       EnvOr("TMPDIR", "/tmp"),
       absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id, ".", RandomHex(16)));
-  std::unique_ptr<AgentProcess> agent(new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
+  std::unique_ptr<AgentProcess> agent(
+      new AgentProcess(ticket.executor_id, std::move(runtime_dir), std::move(on_counts)));
   MILLRACE_ASSIGN_OR_RETURN(
       agent->child_,
       PipedChild::Spawn(agent_path, {"agent", "--parent=stdin"}, environment, node_stdin));
@@ -62,6 +63,7 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket, bool node_stdin)
               // An agent takes over this process's limit, which is raised.
               {"descriptor_limit", OriginalDescriptorLimit()}};
   if (node_stdin) params["node_stdin"] = true;
+  if (on_counts_ != nullptr) params["count_events"] = true;
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
   const std::string line =
@@ -95,7 +97,12 @@ void AgentProcess::HandleLine(absl::string_view line) {
     MILLRACE_LOG(WARNING) << "agent " << executor_id_ << " said what is no JSON object: " << line;
     return;
   }
-  if (GetStringOr(*message, "event", "").value_or("") == "ready") {
+  const std::string event = GetStringOr(*message, "event", "").value_or("");
+  if (event == "counts" && on_counts_ != nullptr) {
+    on_counts_(*message);
+    return;
+  }
+  if (event == "ready") {
     const std::string version = GetStringOr(*message, "version", "").value_or("");
     error_ = CheckVersions({"this program", kMillraceVersion}, {"millrace-agent", version});
     if (!error_.ok()) CloseStdin();
@@ -103,7 +110,7 @@ void AgentProcess::HandleLine(absl::string_view line) {
   }
   const bool refused = message->contains("error");
   const Json& error = refused ? (*message)["error"] : *message;
-  if (refused || GetStringOr(*message, "event", "").value_or("") == "error") {
+  if (refused || event == "error") {
     error_.Update(absl::Status(StatusCodeFromName(GetStringOr(error, "code", "").value_or("")),
                                GetStringOr(error, "message", "").value_or("")));
   }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/base/json_fwd.h"
 #include "core/base/line_reader.h"
 #include "core/launch/piped_child.h"
 #include "millrace/agent_exit.h"
@@ -29,14 +31,19 @@ namespace millrace {
 // still runs and reaps it.
 class AgentProcess {
  public:
+  // Called with each event "counts" of an agent (docs/control_protocol.md, section 1).
+  using OnCounts = std::function<void(const Json& event)>;
+
   // Starts `agent_path` and sends it `ticket`. Its runtime folder,
   // $TMPDIR/millrace-<cluster id>-<executor id>.<random>, is made and removed by the agent; Reap()
   // removes it after an agent that could not. Nobody can make it beforehand: its name is random,
   // and stands in the ticket alone. Its environment is this process's, or `environment`. Its node
-  // reads `node_stdin`, a descriptor of this process, or nothing (-1). Returns the system's error.
+  // reads `node_stdin`, a descriptor of this process, or nothing (-1). It keeps count only if there
+  // is an `on_counts`, which ReadOut() and Reap() call. Returns the system's error.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
       const std::string& agent_path, const AgentTicket& ticket,
-      const std::vector<std::string>* environment = nullptr, int node_stdin = -1);
+      const std::vector<std::string>* environment = nullptr, int node_stdin = -1,
+      OnCounts on_counts = nullptr);
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
@@ -65,14 +72,17 @@ class AgentProcess {
   [[nodiscard]] AgentExit Reap(std::optional<ExitStatus> known = std::nullopt);
 
  private:
-  AgentProcess(int executor_id, std::string runtime_dir)
-      : executor_id_(executor_id), runtime_dir_(std::move(runtime_dir)) {}
+  AgentProcess(int executor_id, std::string runtime_dir, OnCounts on_counts)
+      : executor_id_(executor_id),
+        runtime_dir_(std::move(runtime_dir)),
+        on_counts_(std::move(on_counts)) {}
   absl::Status SendStart(const AgentTicket& ticket, bool node_stdin);
   void HandleLine(absl::string_view line);
   void HandleErrLine(absl::string_view line);
 
   const int executor_id_;
   const std::string runtime_dir_;
+  const OnCounts on_counts_;
   PipedChild child_;  // pid 0 and no descriptor of it once reaped
   LineReader out_lines_;
   std::optional<LineReader> err_lines_{std::in_place};  // always set

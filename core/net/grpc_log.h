@@ -8,6 +8,8 @@
 #ifndef CORE_NET_GRPC_LOG_H_
 #define CORE_NET_GRPC_LOG_H_
 
+#include <cstdint>
+
 namespace millrace {
 
 // gRPC's errors become warnings; what GRPC_VERBOSITY asks for besides, lines of level info and
@@ -15,6 +17,10 @@ namespace millrace {
 // The first call of this or of SilenceGrpc() counts for the process; a program's own
 // gpr_set_log_function() after it wins. Thread safety: thread-safe.
 void LogGrpcHere(const char* handshake_hint = nullptr);
+
+// Handshakes of which this process's gRPC has said that they failed, since LogGrpcHere() with a
+// hint. Thread safety: thread-safe.
+[[nodiscard]] uint64_t FailedHandshakes();
 
 // gRPC writes nothing.
 void SilenceGrpc();

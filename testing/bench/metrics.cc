@@ -19,8 +19,8 @@
 #include "absl/time/time.h"
 #include "core/base/unique_fd.h"
 #include "core/cli/metrics/cluster_metrics.h"
-#include "core/cli/metrics/metrics_server.h"
 #include "core/client/cluster_view.h"
+#include "core/metrics/metrics_server.h"
 #include "core/proto/time_proto.h"
 #include "core/proto/watch.pb.h"
 #include "millrace/status_macros.h"
@@ -117,11 +117,11 @@ absl::StatusOr<int64_t> Get(int port, const std::string& path) {
 absl::Status Main(const BenchFlags& flags, int nodes, BenchReport* report) {
   ClusterView view;
   MILLRACE_RETURN_IF_ERROR(view.Apply(Snapshot(nodes)));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<cli::MetricsServer> server,
-      cli::MetricsServer::Start({}, [&view](const cli::MetricsRequest& request) {
-        return cli::ClusterMetrics({&view}, {}, {.format = request.format, .nodes = request.nodes});
-      }));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> server,
+                            MetricsServer::Start({}, [&view](const MetricsRequest& request) {
+                              return cli::ClusterMetrics(
+                                  {&view}, {}, {.format = request.format, .nodes = request.nodes});
+                            }));
   Samples copy;
   for (int i = 0; i < flags.repetitions; ++i) {
     const absl::Time begin = absl::Now();

@@ -24,6 +24,8 @@ ALLOWED = {
     "core/proto": _LEAVES,
     "core/client": _LEAVES | {"core/proto"},
     "core/launch": _BASE,
+    # Samples as text, and who may ask for them.
+    "core/metrics": _BASE,
     "feed/arrow": _BASE,
     "feed/ipc": _BASE | {"feed/arrow"},
     "feed/source": _BASE | {"feed/arrow", "feed/ipc"},
@@ -63,8 +65,9 @@ ALLOWED = {
     "core/agent/node": _CONTROL | {"core/agent/loop", "core/gpu"},
     "core/agent/gpu": _CONTROL | {"core/agent/loop", "core/agent/node", "core/gpu"},
     # `millrace-agent coordinator` runs the coordinator.
-    "core/agent/modes": _CONTROL | _COORDINATOR | {"core/agent/loop", "core/agent/link", "core/launch"},
-    "core/agent": _CONTROL | {"core/gpu"},
+    "core/agent/modes": _CONTROL | _COORDINATOR | {"core/agent/loop", "core/agent/link", "core/launch",
+                                                         "core/metrics"},
+    "core/agent": _CONTROL | {"core/gpu", "core/metrics"},
     # The agent is a program to it, which launchers find and start.
     "core/cluster": _CONTROL | _COORDINATOR | {"core/launch", "feed/arrow", "feed/feeder", "feed/source", "resolver"},
     "core/cli/help": set(),
@@ -72,12 +75,12 @@ ALLOWED = {
     "core/cli/view": _CONTROL | {"core/cli/output"},
     "core/cli/host": _CONTROL | {"core/cli/output", "core/cluster", "core/gpu", "core/launch"},
     "core/cli/slurm": _LEAVES | {"core/cluster", "core/launch"},
-    "core/cli/metrics": _CONTROL | {"core/cli/output", "core/cli/view"},
+    "core/cli/metrics": _CONTROL | {"core/cli/output", "core/cli/view", "core/metrics"},
     # The window's model in a terminal.
     "core/cli/top": _CONTROL | {"core/cli/output", "core/cli/view", "dashboard/model", "dashboard/source"},
     # It looks at a node's output and environment as the agent does, and carries the agent along.
     "core/cli": _CONTROL | {"core/agent", "core/agent/node", "core/cluster", "core/coordinator/state", "core/launch",
-                            "resolver", "resolver/every", "resolver/tensorflow"},
+                            "core/metrics", "resolver", "resolver/every", "resolver/tensorflow"},
     "dashboard/model": _CONTROL,
     "dashboard/views": _CONTROL | {"dashboard/model"},
     "dashboard/source": _CONTROL | {"dashboard/model"},
@@ -110,7 +113,7 @@ CLUSTER_SERVER = "//core/node:cluster_server"
 # What links into programs that carry a gRPC and a Protobuf of their own.
 PUBLIC_NODE = ("//:node", "//millrace/c:libmillrace.so")
 CURL_USER = "resolver/http"
-HTTPLIB_USER = "core/cli/metrics"
+HTTPLIB_USER = "core/metrics"
 
 
 def _is_grpc_or_protobuf(label):

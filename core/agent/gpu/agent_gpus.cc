@@ -31,6 +31,11 @@ AgentGpus::~AgentGpus() {
   ReleaseAll();
 }
 
+std::optional<GpuUse> AgentGpus::CountUse() const {
+  if (!settled() || snapshot().source == GpuSource::kUnknown) return std::nullopt;
+  return CountGpus(snapshot(), options_.visible_devices);
+}
+
 void AgentGpus::Claim(GpuRequest request, Done done) {
   waiting_.push_back({.request = std::move(request),
                       .done = std::move(done),

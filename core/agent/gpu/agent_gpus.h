@@ -56,6 +56,9 @@ class AgentGpus {
   [[nodiscard]] const GpuSnapshot& snapshot() const { return monitor_.snapshot(); }
   [[nodiscard]] bool settled() const { return monitor_.settled(); }
 
+  // How the GPUs that this agent may use are claimed now; unset until it knows them.
+  [[nodiscard]] std::optional<GpuUse> CountUse() const;
+
   // Claims, and calls `done` later: with the UUIDs, or the errors of ClaimGpus() (never ABORTED)
   // and UNAVAILABLE if the driver does not answer. Claims are served in their order.
   void Claim(GpuRequest request, Done done);

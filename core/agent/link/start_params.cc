@@ -143,6 +143,7 @@ absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(start.env, ParseEnv(params));
   MILLRACE_ASSIGN_OR_RETURN(start.gpus, ParseGpus(params));
   MILLRACE_ASSIGN_OR_RETURN(start.output_events, GetBoolOr(params, "output_events", false, where));
+  MILLRACE_ASSIGN_OR_RETURN(start.count_events, GetBoolOr(params, "count_events", false, where));
   if (params.contains("connect_timeout_ms")) {
     MILLRACE_ASSIGN_OR_RETURN(
         const int64_t timeout_ms,

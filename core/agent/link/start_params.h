@@ -33,6 +33,7 @@ struct StartParams {
   std::optional<GpuRequest> gpus;
   bool node_stdin = false;     // descriptor 3 is the node's stdin; otherwise that is empty
   bool output_events = false;  // the parent is told what the node writes
+  bool count_events = false;   // and what the agent has done
   absl::Duration connect_timeout = absl::Seconds(60);
   // The node's soft limit of file descriptors; 0: that with which the agent was started.
   int64_t descriptor_limit = 0;

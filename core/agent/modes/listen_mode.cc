@@ -11,10 +11,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/agent/link/agent_counts.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
 #include "core/base/peer_version.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/net/certificate.h"
 #include "core/net/grpc_log.h"
 #include "millrace/agent_ticket.h"
 #include "millrace/status_macros.h"
@@ -55,7 +58,11 @@ std::string SlotOf(const v1::Hold& hold) {
 }  // namespace
 
 ListenMode::ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions options)
-    : loop_(loop), reaper_(reaper), options_(std::move(options)) {}
+    : loop_(loop),
+      reaper_(reaper),
+      options_(std::move(options)),
+      numbers_(std::make_shared<ListenMetrics>(ListenMetrics::Identity{
+          .version = options_.version, .host = LocalHostname(), .started = absl::Now()})) {}
 
 ListenMode::~ListenMode() {
   loop_->Cancel(&secret_timer_);
@@ -67,15 +74,19 @@ void ListenMode::Start() {
   absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);
   absl::Status status = secret.status();
   if (status.ok()) {
-    secret_ = *std::move(secret);
-    status = Listen();
+    TakeSecret(*std::move(secret));
+    status = ServeMetrics();
+    if (status.ok()) status = Listen();
   }
   if (!status.ok()) {
     std::fprintf(stderr, "millrace-agent: %s\n", EscapeControls(status.message()).c_str());
-    Quit(kExitAgentFailed);
+    loop_->Defer([this] { Quit(kExitAgentFailed); });  // the loop has yet to begin
     return;
   }
   Say(absl::StrCat("listening on ", options_.address.ToString(), ", version ", options_.version));
+  if (metrics_ != nullptr) {
+    Say(absl::StrCat("metrics at ", MetricsUrl(*options_.metrics, metrics_->port())));
+  }
   SayRenewal();
   secret_timer_ = loop_->After(kSecretPoll, [this] { CheckSecret(); });
   if (!options_.parent_stdin) return;
@@ -88,6 +99,26 @@ void ListenMode::Start() {
   if (!watched.ok()) loop_->Defer([this] { ParentEnds(); });  // a file: at its end at once
 }
 
+// Its threads see the numbers alone, so that they may go on until the process ends.
+absl::Status ListenMode::ServeMetrics() {
+  if (!options_.metrics.has_value()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
+      MetricsServer::Start(*options_.metrics, [numbers = numbers_](const MetricsRequest& request) {
+        return numbers->Text(request.format);
+      });
+  if (!server.ok()) return Annotate(server.status(), "metrics");
+  metrics_ = *std::move(server);
+  return absl::OkStatus();
+}
+
+void ListenMode::TakeSecret(AgentSecret secret) {
+  secret_ = std::move(secret);
+  renewal_said_ = false;
+  const absl::StatusOr<CertificateValidity> valid =
+      ReadCertificateValidity(secret_.certificate_pem);
+  if (valid.ok()) numbers_->SetSecretExpiry(valid->until);
+}
+
 absl::Status ListenMode::Listen() {
   server_.reset();
   MILLRACE_ASSIGN_OR_RETURN(
@@ -97,8 +128,9 @@ absl::Status ListenMode::Listen() {
           {.on_request = [this](const auto& stream,
                                 const v1::AdoptRequest& request) { OnRequest(stream, request); },
            .on_gone = [this](const auto& stream) { OnGone(stream); },
-           .on_refused = [this](const std::string& peer,
-                                const absl::Status& why) { OnRefused(peer, why); }}));
+           .on_refused = [this](
+                             const std::string& peer,
+                             const absl::Status& why) { OnRefused(peer, Refusal::kToken, why); }}));
   options_.address.port = static_cast<uint16_t>(server_->port());
   return absl::OkStatus();
 }
@@ -122,8 +154,7 @@ void ListenMode::CheckSecret() {
     return;
   }
   const bool changed = !(*secret == secret_);
-  secret_ = *std::move(secret);
-  renewal_said_ = false;
+  TakeSecret(*std::move(secret));
   const absl::Status status = Listen();
   if (status.ok()) {
     Say("the secret was replaced; the one of before is refused");
@@ -162,7 +193,8 @@ void ListenMode::OnRequest(const std::shared_ptr<AdoptStream>& stream,
   if (request.has_release()) OnRelease(request.release().now());
 }
 
-absl::Status ListenMode::CheckHold(const v1::Hold& hold) const {
+absl::Status ListenMode::CheckHold(const v1::Hold& hold, Refusal* refusal) const {
+  *refusal = Refusal::kVersion;
   if (hold.protocol() != kProtocol) {
     return absl::FailedPreconditionError(
         absl::StrCat("the agent on ", LocalHostname(), " is version ", options_.version,
@@ -176,6 +208,7 @@ absl::Status ListenMode::CheckHold(const v1::Hold& hold) const {
       !versions.ok()) {
     return versions;
   }
+  *refusal = Refusal::kInvalid;
   const std::string& id = hold.adoption_id();
   const bool hex = std::all_of(id.begin(), id.end(), [](char c) {
     return absl::ascii_isxdigit(static_cast<unsigned char>(c));
@@ -187,7 +220,9 @@ absl::Status ListenMode::CheckHold(const v1::Hold& hold) const {
       absl::StrContains(hold.cluster_id(), "/") || hold.executor_id() < 0) {
     return absl::InvalidArgumentError("cluster_id or executor_id is none");
   }
+  *refusal = Refusal::kEnding;
   if (ending_) return absl::UnavailableError("the agent is ending");
+  *refusal = Refusal::kReplayed;
   if (Used(id)) {
     return absl::AlreadyExistsError(
         "this adoption is over: the message was used before (replayed?)");
@@ -200,9 +235,10 @@ bool ListenMode::Used(absl::string_view adoption_id) const {
 }
 
 void ListenMode::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold) {
-  const absl::Status good = CheckHold(hold);
+  Refusal refusal = Refusal::kInvalid;
+  const absl::Status good = CheckHold(hold, &refusal);
   if (!good.ok()) {
-    Refuse(stream, hold, good);
+    Refuse(stream, hold, refusal, good);
     return;
   }
   if (!adoption_.has_value()) {
@@ -224,7 +260,7 @@ void ListenMode::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Ho
     next_ = hold;
     OnRelease(/*now=*/true);
   } else {
-    Refuse(stream, hold,
+    Refuse(stream, hold, Refusal::kBusy,
            absl::ResourceExhaustedError(absl::StrCat(
                "the agent on ", LocalHostname(), " serves ", SlotOf(held), " since ",
                absl::FormatTime("%H:%M:%S UTC", adoption_->since, absl::UTCTimeZone()))));
@@ -236,6 +272,8 @@ void ListenMode::Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold
   adoption_->hold = hold;
   adoption_->since = absl::Now();
   adoption_->stream = stream;
+  numbers_->Adopted();
+  numbers_->SetSlot(SlotUse::kHeld);
   SayHeld();
 }
 
@@ -265,8 +303,10 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   ticket.token = start.token();
   ticket.working_dir = start.working_dir();
   ticket.advertise = Advertised();
-  absl::StatusOr<std::unique_ptr<AgentProcess>> agent =
-      AgentProcess::Spawn("/proc/self/exe", ticket, &options_.environment);
+  AgentProcess::OnCounts on_counts;
+  if (metrics_ != nullptr) on_counts = [this](const Json& event) { OnCounts(event); };
+  absl::StatusOr<std::unique_ptr<AgentProcess>> agent = AgentProcess::Spawn(
+      "/proc/self/exe", ticket, &options_.environment, /*node_stdin=*/-1, std::move(on_counts));
   if (!agent.ok()) {
     v1::Ended ended;
     ended.set_error_code(static_cast<int>(agent.status().code()));
@@ -275,6 +315,8 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
     return;
   }
   adoption_->agent = *std::move(agent);
+  numbers_->AgentStarted(adoption_->agent->pid());
+  numbers_->SetSlot(SlotUse::kRunning);
   Say(absl::StrCat("adopted as ", SlotOf(hold), ", coordinator ", ticket.coordinator_address));
   WatchAgent();
   v1::AdoptEvent event;
@@ -304,6 +346,15 @@ void ListenMode::WatchAgent() {
   });
 }
 
+void ListenMode::OnCounts(const Json& event) {
+  const absl::StatusOr<AgentCounts> counts = ParseAgentCounts(event);
+  if (counts.ok()) {
+    numbers_->AgentCounted(*counts);
+  } else {
+    MILLRACE_LOG(WARNING) << "the agent's counts are left out: " << counts.status().message();
+  }
+}
+
 void ListenMode::OnRelease(bool now) {
   if (!adoption_.has_value()) return;
   if (adoption_->agent == nullptr) {
@@ -330,6 +381,7 @@ void ListenMode::OnAgentExit(const ExitStatus& exit) {
   if (adoption_->agent->out_fd() >= 0) loop_->Unwatch(adoption_->agent->out_fd());
   if (adoption_->agent->err_fd() >= 0) loop_->Unwatch(adoption_->agent->err_fd());
   const AgentExit end = adoption_->agent->Reap(exit);
+  numbers_->AgentEnded();
   v1::Ended ended;
   if (exit.kind == ExitStatus::Kind::kSignaled) {
     ended.set_exit_signal(exit.signal);
@@ -354,6 +406,7 @@ void ListenMode::EndAdoption(const v1::Ended& ended) {
     stream->Close(absl::OkStatus());
   }
   adoption_.reset();
+  numbers_->SetSlot(SlotUse::kFree);
   if (ending_) {
     Quit(kExitFinished);
   } else if (const auto next = std::move(next_stream_); next != nullptr) {
@@ -362,12 +415,13 @@ void ListenMode::EndAdoption(const v1::Ended& ended) {
 }
 
 void ListenMode::Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold,
-                        const absl::Status& why) {
-  OnRefused(absl::StrCat(stream->peer_host(), " (", SlotOf(hold), ")"), why);
+                        Refusal refusal, const absl::Status& why) {
+  OnRefused(absl::StrCat(stream->peer_host(), " (", SlotOf(hold), ")"), refusal, why);
   stream->Close(why);
 }
 
-void ListenMode::OnRefused(const std::string& peer, const absl::Status& why) {
+void ListenMode::OnRefused(const std::string& peer, Refusal refusal, const absl::Status& why) {
+  numbers_->Refused(refusal);
   const absl::Time now = absl::Now();
   if (now - refusals_since_ > absl::Minutes(1)) {
     refusals_since_ = now;

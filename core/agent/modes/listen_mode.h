@@ -24,8 +24,11 @@
 #include "core/agent/loop/child_reaper.h"
 #include "core/agent/loop/event_loop.h"
 #include "core/agent/modes/adopt_server.h"
+#include "core/agent/modes/listen_metrics.h"
+#include "core/base/json_fwd.h"
 #include "core/launch/agent_process.h"
 #include "core/launch/agent_secret.h"
+#include "core/metrics/metrics_server.h"
 #include "core/net/socket_address.h"
 #include "core/process/exit_status.h"
 #include "core/proto/adopt.pb.h"
@@ -38,7 +41,8 @@ struct ListenOptions {
   std::string advertise;      // as `start`'s; empty: the host of `address`, unless it is a wildcard
   bool parent_stdin = false;  // end of stdin ends it
   std::string version;
-  std::vector<std::string> environment;  // "NAME=value": what the node inherits
+  std::vector<std::string> environment;         // "NAME=value": what the node inherits
+  std::optional<MetricsServerOptions> metrics;  // where Prometheus may ask; unset: nowhere
 };
 
 // Ownership: loop and reaper must outlive it. Thread safety: the loop's thread, which must be the
@@ -51,8 +55,8 @@ class ListenMode {
   ListenMode(const ListenMode&) = delete;
   ListenMode& operator=(const ListenMode&) = delete;
 
-  // Listens, and prints the address on stdout. If it cannot listen, it says why on stderr and the
-  // loop quits.
+  // Listens, and prints the address on stdout, and that of its metrics. If it cannot listen on
+  // both, it says why on stderr and the loop quits.
   void Start();
   // Ends the agent there is, and then the loop; a second call kills it.
   void OnSignal(int signal);
@@ -68,22 +72,26 @@ class ListenMode {
     std::unique_ptr<AgentProcess> agent;  // null: held
   };
 
+  absl::Status ServeMetrics();
   absl::Status Listen();
+  void TakeSecret(AgentSecret secret);
   void CheckSecret();
   void SayRenewal();
   void OnRequest(const std::shared_ptr<AdoptStream>& stream, const v1::AdoptRequest& request);
   void OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
-  absl::Status CheckHold(const v1::Hold& hold) const;
+  // If not OK, `refusal` says of which kind.
+  absl::Status CheckHold(const v1::Hold& hold, Refusal* refusal) const;
   void Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
   void SayHeld();
   void OnStartAgent(const v1::StartAgent& start);
+  void OnCounts(const Json& event);
   void OnRelease(bool now);
   void OnGone(const std::shared_ptr<AdoptStream>& stream);
-  void OnRefused(const std::string& peer, const absl::Status& why);
+  void OnRefused(const std::string& peer, Refusal refusal, const absl::Status& why);
   void WatchAgent();
   void OnAgentExit(const ExitStatus& exit);
   void EndAdoption(const v1::Ended& ended);
-  void Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold,
+  void Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold, Refusal refusal,
               const absl::Status& why);
   void ParentEnds();
   void Quit(int exit_code);
@@ -93,6 +101,8 @@ class ListenMode {
   EventLoop* const loop_;
   ChildReaper* const reaper_;
   ListenOptions options_;  // the port is set once it is bound
+  const std::shared_ptr<ListenMetrics> numbers_;
+  std::unique_ptr<MetricsServer> metrics_;  // null: nobody may ask
   AgentSecret secret_;
   bool renewal_said_ = false;    // of secret_
   absl::Status secret_problem_;  // told; why the present file is not taken

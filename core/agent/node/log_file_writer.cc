@@ -26,12 +26,13 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   return OpenForAppend(path, 0640);
 }
 
-absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
+// Leaves in `bytes` what could not be written.
+absl::Status WriteAll(int fd, absl::string_view* bytes, const std::string& path) {
+  while (!bytes->empty()) {
+    const ssize_t written = write(fd, bytes->data(), bytes->size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write to ", path));
-    bytes.remove_prefix(static_cast<size_t>(written));
+    bytes->remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
 }
@@ -42,12 +43,19 @@ struct LogFileWriter::Shared {
   std::string path;
   std::shared_ptr<EventLoop::Mailbox> mailbox;
   Callbacks callbacks;
+  std::shared_ptr<LogCounts> counts;
 
   Mutex mu;
   CondVar changed;
   std::string queue ABSL_GUARDED_BY(mu);
   size_t in_flight_bytes ABSL_GUARDED_BY(mu) = 0;  // taken from the queue, not written yet
   bool stop ABSL_GUARDED_BY(mu) = false;
+
+  void Count(size_t written, size_t lost) const {
+    if (counts == nullptr) return;
+    counts->written_bytes.fetch_add(written);
+    counts->lost_bytes.fetch_add(lost);
+  }
 
   void Warn(const absl::Status& status) {
     mailbox->Post([warn = callbacks.on_warning,
@@ -58,11 +66,12 @@ struct LogFileWriter::Shared {
 };
 
 LogFileWriter::LogFileWriter(std::string path, std::shared_ptr<EventLoop::Mailbox> mailbox,
-                             Callbacks callbacks)
+                             Callbacks callbacks, std::shared_ptr<LogCounts> counts)
     : shared_(std::make_shared<Shared>()) {
   shared_->path = std::move(path);
   shared_->mailbox = std::move(mailbox);
   shared_->callbacks = std::move(callbacks);
+  shared_->counts = std::move(counts);
   thread_ = Thread("log-writer", [shared = shared_] { Run(shared); });
 }
 
@@ -106,12 +115,20 @@ void LogFileWriter::Run(const std::shared_ptr<Shared>& shared) {
       while (shared->queue.empty() && !shared->stop) {
         shared->changed.WaitWithTimeout(&shared->mu, absl::Minutes(1));
       }
-      if (shared->stop) return;
+      if (shared->stop) {
+        shared->Count(/*written=*/0, shared->queue.size());
+        return;
+      }
       bytes.swap(shared->queue);
       shared->in_flight_bytes = bytes.size();
     }
-    if (!file.ok()) continue;
-    const absl::Status status = WriteAll(file->get(), bytes, shared->path);
+    if (!file.ok()) {
+      shared->Count(/*written=*/0, bytes.size());
+      continue;
+    }
+    absl::string_view left = bytes;
+    const absl::Status status = WriteAll(file->get(), &left, shared->path);
+    shared->Count(bytes.size() - left.size(), left.size());
     if (!status.ok() && !std::exchange(warned, true)) shared->Warn(status);
   }
 }

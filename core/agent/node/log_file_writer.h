@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/agent/loop/event_loop.h"
+#include "core/agent/node/log_counts.h"
 #include "core/base/thread.h"
 
 namespace millrace {
@@ -38,7 +39,9 @@ class LogFileWriter {
   static constexpr size_t kLowBytes = size_t{4} << 20;
 
   // Makes the file (mode 0640) and the folders it is in, from the thread.
-  LogFileWriter(std::string path, std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
+  // `counts` (may be null) is told what was written, and what was not.
+  LogFileWriter(std::string path, std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks,
+                std::shared_ptr<LogCounts> counts = nullptr);
   ~LogFileWriter();
   LogFileWriter(const LogFileWriter&) = delete;
   LogFileWriter& operator=(const LogFileWriter&) = delete;

@@ -121,7 +121,8 @@ absl::Status NodeRunner::Launch(Options options) {
               [this](const std::string& text) {
                 MILLRACE_LOG(WARNING) << text;
                 relay_.Add(v1::LogLines::SOURCE_AGENT, text);
-              }});
+              }},
+      std::move(options.log_counts));
   if (!environment.left_out.empty()) {
     relay_.Add(v1::LogLines::SOURCE_AGENT,
                absl::StrCat(absl::StrJoin(environment.left_out, " and "),

@@ -25,6 +25,7 @@
 #include "core/agent/loop/child_reaper.h"
 #include "core/agent/loop/event_loop.h"
 #include "core/agent/node/control_channel.h"
+#include "core/agent/node/log_counts.h"
 #include "core/agent/node/log_relay.h"
 #include "core/agent/node/node_environment.h"
 #include "core/agent/node/node_process.h"
@@ -70,9 +71,10 @@ class NodeRunner {
     std::string program;                // resolved
     std::vector<std::string> args;      // after argv[0]
     std::string log_path;
-    int port_fd = -1;             // descriptor the node inherits, if any
-    int stdin_fd = -1;            // the node's stdin; -1: it is empty
-    absl::Duration stop_timeout;  // stopped by a signal for so long: killed
+    std::shared_ptr<LogCounts> log_counts;  // may be null
+    int port_fd = -1;                       // descriptor the node inherits, if any
+    int stdin_fd = -1;                      // the node's stdin; -1: it is empty
+    absl::Duration stop_timeout;            // stopped by a signal for so long: killed
     absl::Duration sample_interval = absl::Seconds(1);
   };
 

@@ -20,11 +20,13 @@ constexpr int kMaxFinalReads = 64;
 
 }  // namespace
 
-OutputCapture::OutputCapture(EventLoop* loop, const std::string& log_path, Callbacks callbacks)
+OutputCapture::OutputCapture(EventLoop* loop, const std::string& log_path, Callbacks callbacks,
+                             std::shared_ptr<LogCounts> counts)
     : loop_(loop),
       callbacks_(std::move(callbacks)),
       streams_{{.source = Source::kStdout}, {.source = Source::kStderr}},
       buffer_(kReadBytes),
+      counts_(counts),
       file_(log_path, loop->mailbox(),
             {.on_drained =
                  [this, alive = std::weak_ptr<bool>(alive_)] {
@@ -33,7 +35,8 @@ OutputCapture::OutputCapture(EventLoop* loop, const std::string& log_path, Callb
              .on_warning =
                  [this, alive = std::weak_ptr<bool>(alive_)](const std::string& text) {
                    if (!alive.expired()) callbacks_.on_warning(text);
-                 }}) {}
+                 }},
+            std::move(counts)) {}
 
 OutputCapture::~OutputCapture() {
   loop_->Cancel(&pause_timer_);
@@ -103,6 +106,7 @@ void OutputCapture::EmitLine(Source source, std::string line) {
 void OutputCapture::WriteFile(absl::string_view bytes) {
   if (dropping_) {
     dropped_bytes_ += bytes.size();
+    if (counts_ != nullptr) counts_->lost_bytes.fetch_add(bytes.size());
     return;
   }
   if (file_.Append(bytes) > kMaxQueuedBytes && !paused_) SetPaused(true);

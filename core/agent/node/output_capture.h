@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "core/agent/loop/event_loop.h"
 #include "core/agent/node/line_cutter.h"
+#include "core/agent/node/log_counts.h"
 #include "core/agent/node/log_file_writer.h"
 #include "core/base/unique_fd.h"
 
@@ -51,7 +52,9 @@ class OutputCapture {
     std::function<void(const std::string&)> on_warning;
   };
 
-  OutputCapture(EventLoop* loop, const std::string& log_path, Callbacks callbacks);
+  // `counts` (may be null): what the file gets, and what it does not.
+  OutputCapture(EventLoop* loop, const std::string& log_path, Callbacks callbacks,
+                std::shared_ptr<LogCounts> counts = nullptr);
   ~OutputCapture();
   OutputCapture(const OutputCapture&) = delete;
   OutputCapture& operator=(const OutputCapture&) = delete;
@@ -106,6 +109,7 @@ class OutputCapture {
   bool held_ = false;
   bool released_ = false;
   uint64_t dropped_bytes_ = 0;
+  const std::shared_ptr<LogCounts> counts_;
   EventLoop::TimerId pause_timer_ = EventLoop::kNoTimer;
   LogFileWriter file_;  // last: its callbacks refer to the members above
 };

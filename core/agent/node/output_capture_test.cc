@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/agent/loop/event_loop.h"
+#include "core/agent/node/log_counts.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
@@ -41,7 +42,8 @@ class OutputCaptureTest : public ::testing::Test {
         loop_.get(), path,
         OutputCapture::Callbacks{
             .on_line = [this](OutputCapture::Source, std::string line) { lines_.push_back(line); },
-            .on_warning = [this](const std::string& text) { warnings_.push_back(text); }});
+            .on_warning = [this](const std::string& text) { warnings_.push_back(text); }},
+        counts_);
     ASSERT_THAT(capture_->Start(UniqueFd(out[0]), UniqueFd(err[0])), IsOk());
   }
 
@@ -51,6 +53,7 @@ class OutputCaptureTest : public ::testing::Test {
   UniqueFd err_;
   std::vector<std::string> lines_;
   std::vector<std::string> warnings_;
+  const std::shared_ptr<LogCounts> counts_ = std::make_shared<LogCounts>();
   std::unique_ptr<OutputCapture> capture_;
 };
 
@@ -68,6 +71,8 @@ TEST_F(OutputCaptureTest, BothStreamsGoToOneFileInAFolderThatIsMade) {
   EXPECT_THAT(lines_, ElementsAre("out", "err", "rest"));
   EXPECT_THAT(capture_->StderrTail(), ElementsAre("err", "rest"));
   EXPECT_THAT(ReadFile(path), IsOkAndHolds("out\nerr\nrest"));
+  EXPECT_EQ(counts_->written_bytes, 12u);
+  EXPECT_EQ(counts_->lost_bytes, 0u);
 }
 
 TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
@@ -76,7 +81,7 @@ TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit none = before;
-  none.rlim_cur = 0;
+  none.rlim_cur = 7;  // one line and a part of the next
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
   const absl::Cleanup restore = [&before] { setrlimit(RLIMIT_FSIZE, &before); };
   Start(JoinPath(dir_.path(), "node.log"));
@@ -88,6 +93,8 @@ TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
   }
   ASSERT_TRUE(loop_->RunUntil([&] { return !warnings_.empty(); }, absl::Seconds(40)));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("/node.log: File too large")));
+  EXPECT_EQ(counts_->written_bytes, 7u);
+  EXPECT_EQ(counts_->lost_bytes, 8u);
 }
 
 // In a log folder that others may write to.
@@ -107,6 +114,8 @@ TEST_F(OutputCaptureTest, ALogThatIsALinkOrAPipeIsOneWarningAndTheRelayGoesOn) {
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(JoinPath(dir_.path(), name))));
   }
   EXPECT_THAT(ReadFile(target), IsOkAndHolds("mine"));
+  EXPECT_EQ(counts_->written_bytes, 0u);
+  EXPECT_EQ(counts_->lost_bytes, 10u);
 }
 
 TEST_F(OutputCaptureTest, TailKeepsTheLast50LinesEachAtMost2KiB) {

@@ -278,7 +278,8 @@ it is ended. docs/observability.md lists the numbers, and has alerts and a dashb
 
 All clusters of yours that run on this machine, or the one that is named. They are watched as the
 window does it: that costs them nothing, however often somebody asks. A port that other machines
-reach needs TLS, and a token or certificates of callers.
+reach needs TLS, and a token or certificates of callers. Agents that listen answer for themselves:
+millrace-agent agent --listen ... --metrics-port N.
 
       --nodes                   each node and GPU as well (at a port: /metrics?nodes=1)
       --port N                  answer GET /metrics there; 0: at any port that is free. Its address

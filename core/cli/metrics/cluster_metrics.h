@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/cli/metrics/metrics_text.h"
 #include "core/client/cluster_view.h"
 #include "core/client/ended_cluster.h"
+#include "core/metrics/metrics_text.h"
 
 namespace millrace::cli {
 

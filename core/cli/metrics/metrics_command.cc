@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/cli/metrics/cluster_metrics.h"
@@ -13,7 +14,6 @@
 #include "core/cli/output/report_error.h"
 #include "core/client/cluster_view.h"
 #include "core/client/raw_cluster_client.h"
-#include "core/net/loopback.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
@@ -60,21 +60,6 @@ absl::Status MetricsOrError(const MetricsOptions& options) {
 }
 
 }  // namespace
-
-absl::Status CheckServed(const MetricsServerOptions& options, absl::string_view prefix) {
-  if (IsLoopbackHost(options.address)) return absl::OkStatus();
-  if (options.certificate_file.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("other machines reach ", options.address,
-                                                   ": give ", prefix, "certificate FILE and ",
-                                                   prefix, "key FILE, so that nobody reads along"));
-  }
-  if (options.token_file.empty() && options.client_ca_file.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("other machines reach ", options.address, ": give ", prefix,
-                     "scrape-token FILE or ", prefix, "client-ca FILE, which say who may ask"));
-  }
-  return absl::OkStatus();
-}
 
 int Metrics(const MetricsOptions& options) { return ReportError(MetricsOrError(options)); }
 

@@ -6,10 +6,8 @@
 
 #include <optional>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "core/cli/metrics/metrics_server.h"
 #include "core/cli/view/cluster_choice.h"
+#include "core/metrics/metrics_server.h"
 
 namespace millrace::cli {
 
@@ -18,12 +16,6 @@ struct MetricsOptions {
   bool nodes = false;
   std::optional<MetricsServerOptions> serve;
 };
-
-// Whether this may be served: INVALID_ARGUMENT for an address that other machines reach, without
-// TLS, or without a token or certificates of callers. `prefix`: how the options that it names
-// begin.
-[[nodiscard]] absl::Status CheckServed(const MetricsServerOptions& options,
-                                       absl::string_view prefix = "--");
 
 // Returns the exit code. Blocking: with `serve` until the process is ended.
 int Metrics(const MetricsOptions& options);

@@ -12,63 +12,18 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import sys
-import tarfile
 import time
 import unittest
 import urllib.error
 import urllib.parse
-import urllib.request
 
-from cli_testing import CliTestCase, line_with
+from cli_testing import line_with
 from eventually import WAIT_S, wait_for
+from metrics_testing import MetricsTestCase, PrometheusTestCase, get
 
 _ROOT, _ALERTS, _GRAFANA = (os.path.abspath(path) for path in sys.argv[1:4])
 del sys.argv[1:4]
-_OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-
-
-class MetricsTestCase(CliTestCase):
-    def start_cluster(self, *args, nodes=2):
-        """A cluster that runs until "done" is there."""
-        program = f"echo up; until [ -e {self.path('done')} ]; do sleep 0.05; done"
-        process = self.start_cli("run", "-n", str(nodes), *args, "--", "sh", "-c", program)
-        for _ in range(nodes):
-            line_with(process.stdout, "up")
-        return process
-
-    def metrics(self, *args):
-        done = self.run_cli("metrics", *args)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def serve(self, *args):
-        """The address of a server of metrics."""
-        self.server = self.start_cli("metrics", "--port", "0", *args)
-        return self.server.stdout.readline().strip()
-
-    def make_certificate(self, name, *options):
-        """Files of a certificate for 127.0.0.1 and its key."""
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-             "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *options,
-             "-keyout", self.path(f"{name}.key"), "-out", self.path(f"{name}.pem")],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        return self.path(f"{name}.pem"), self.path(f"{name}.key")
-
-
-def get(url, token=None, accept=_OPENMETRICS, context=None, method="GET"):
-    """Status, headers and text."""
-    request = urllib.request.Request(url, method=method, headers={"Accept": accept})
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
-            return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read().decode()
 
 
 class PrintTest(MetricsTestCase):
@@ -259,25 +214,8 @@ class ServeTest(MetricsTestCase):
 
 
 @unittest.skipUnless(_ROOT.endswith(".tar"), "no Prometheus: its packages cannot be had")
-class PrometheusTest(MetricsTestCase):
-    def setUp(self):
-        super().setUp()
-        with tarfile.open(_ROOT) as root:
-            for name in ("prometheus", "promtool"):
-                file = next(found for at in ("./usr/bin/", "usr/bin/") if (found := self._find(root, at + name)))
-                self.write(name, "", 0o755)
-                pathlib.Path(self.path(name)).write_bytes(root.extractfile(file).read())
-
-    @staticmethod
-    def _find(root, name):
-        try:
-            return root.getmember(name)
-        except KeyError:
-            return None
-
-    def promtool(self, *args, stdin=""):
-        done = subprocess.run([self.path("promtool"), *args], input=stdin, capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+class PrometheusTest(PrometheusTestCase):
+    root = _ROOT
 
     def test_promtool_finds_nothing_to_say(self):
         self.start_cluster()
@@ -289,71 +227,40 @@ class PrometheusTest(MetricsTestCase):
         certificate, key = self.make_certificate("server")
         url = self.serve("--certificate", certificate, "--key", key, "--scrape-token", self.write("token", "secret"))
         cluster = self.start_cluster()
-        self.write("prometheus.yml", json.dumps({  # YAML too
-            "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"},
-            "rule_files": [_ALERTS],
-            "scrape_configs": [{
-                "job_name": "millrace",
-                "scheme": "https",
-                "tls_config": {"ca_file": certificate},
-                "authorization": {"credentials_file": self.path("token")},
-                "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc]}],
-            }],
-        }))  # fmt: skip
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            here = f"127.0.0.1:{free.getsockname()[1]}"
-        with open(self.path("prometheus.log"), "wb") as log:
-            prometheus = subprocess.Popen(
-                [
-                    self.path("prometheus"),
-                    f"--config.file={self.path('prometheus.yml')}",
-                    f"--web.listen-address={here}",
-                    f"--storage.tsdb.path={self.path('data')}",
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        self.addCleanup(prometheus.wait)
-        self.addCleanup(prometheus.kill)
-
-        def ask(path, **params):
-            url = f"http://{here}/api/v1/{path}?{urllib.parse.urlencode(params)}"
-            try:
-                with urllib.request.urlopen(url, timeout=30) as answer:
-                    return json.load(answer)["data"]
-            except OSError:
-                return None
-
-        def rows(query):
-            return (ask("query", query=query) or {}).get("result", [])
-
-        wait_for(lambda: rows('millrace_cluster_phase{phase="running"} == 1'), "the cluster is scraped")
-        targets = ask("targets")["activeTargets"]
+        self.start_prometheus(_ALERTS, {
+            "job_name": "millrace",
+            "scheme": "https",
+            "tls_config": {"ca_file": certificate},
+            "authorization": {"credentials_file": self.path("token")},
+            "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc]}],
+        })  # fmt: skip
+        wait_for(lambda: self.rows('millrace_cluster_phase{phase="running"} == 1'), "the cluster is scraped")
+        targets = self.ask("targets")["activeTargets"]
         self.assertEqual([(target["health"], target["lastError"]) for target in targets], [("up", "")])
-        kinds = ask("metadata")
+        kinds = self.ask("metadata")
         self.assertEqual(kinds["millrace_node_restarts"][0]["type"], "counter")
         self.assertEqual(kinds["millrace_node_cpu_seconds"][0]["unit"], "seconds")
         # A second scrape, so that rates have two points.
         time.sleep(1)
         dashboard = json.loads(pathlib.Path(_GRAFANA).read_text(encoding="utf-8"))
-        unfed = ("millrace_feed", "millrace_gpu", "millrace_node_greatest", "millrace_node_least")
+        unfed = ("millrace_agent", "millrace_feed", "millrace_gpu", "millrace_node_greatest", "millrace_node_least")
         known = set(kinds) | {f"{name}_total" for name in kinds} | {f"{name}_info" for name in kinds}
         for panel in dashboard["panels"]:
-            for target in panel["targets"]:
+            for target in panel.get("targets", ()):  # a row has none
                 query = target["expr"].replace("$cluster", ".*").replace("$__rate_interval", "10s")
-                self.assertIsNotNone(ask("query", query=query), query)
+                self.assertIsNotNone(self.ask("query", query=query), query)
                 for name in re.findall(r"millrace_\w+", query):
                     if not name.startswith(unfed):  # these are not of this cluster
                         self.assertIn(name, known, panel["title"])
-        rules = ask("rules")["groups"][0]["rules"]
+        rules = self.ask("rules")["groups"][0]["rules"]
         self.assertGreaterEqual(len(rules), 8)
         self.assertEqual({rule["health"] for rule in rules} - {"unknown"}, {"ok"})
         # A node fails, and with it the cluster, which is gone a moment later.
         pid = json.loads(self.run_cli("nodes", "--json").stdout)["nodes"][0]["pid"]
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: rows('ALERTS{alertname="MillraceClusterFailed",alertstate="firing"}'), "the alert")
+        wait_for(lambda: self.rows('ALERTS{alertname="MillraceClusterFailed",alertstate="firing"}'), "the alert")
         self.assertEqual(cluster.wait(WAIT_S), 137)
-        wait_for(lambda: not rows("millrace_cluster_phase"), "its numbers are gone")
+        wait_for(lambda: not self.rows("millrace_cluster_phase"), "its numbers are gone")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "core/cli/metrics/metrics_server.h"
+#include "core/metrics/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,12 +16,13 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
+#include "core/net/loopback.h"
 #include "core/net/openssl.h"
 #include "core/net/socket_address.h"
 #include "httplib.h"
 #include "millrace/status_macros.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr int kThreads = 4;
@@ -136,7 +136,7 @@ class MetricsServerImpl : public MetricsServer {
                                                  ": somebody else does, or it is no address of "
                                                  "this host, or the port is not this user's"));
     }
-    thread_ = Thread("cli-metrics", [this] { server_->listen_after_bind(); });
+    thread_ = Thread("metrics", [this] { server_->listen_after_bind(); });
     server_->wait_until_ready();
     return absl::OkStatus();
   }
@@ -168,7 +168,8 @@ class MetricsServerImpl : public MetricsServer {
         return Refuse(401, "the token is not the one of this server", response);
       }
     }
-    if (request.path != kPath) return Refuse(404, "see /metrics, /metrics?nodes=1", response);
+    if (request.path != kPath)
+      return Refuse(404, "there is /metrics here, and nothing else", response);
     const std::string nodes = request.get_param_value("nodes");
     const MetricsRequest asked = {.format = AcceptedFormat(request.get_header_value("Accept")),
                                   .nodes = !nodes.empty() && nodes != "0"};
@@ -196,9 +197,24 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   return server;
 }
 
+absl::Status CheckServed(const MetricsServerOptions& options, absl::string_view prefix) {
+  if (IsLoopbackHost(options.address)) return absl::OkStatus();
+  if (options.certificate_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("other machines reach ", options.address,
+                                                   ": give ", prefix, "certificate FILE and ",
+                                                   prefix, "key FILE, so that nobody reads along"));
+  }
+  if (options.token_file.empty() && options.client_ca_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("other machines reach ", options.address, ": give ", prefix,
+                     "scrape-token FILE or ", prefix, "client-ca FILE, which say who may ask"));
+  }
+  return absl::OkStatus();
+}
+
 std::string MetricsUrl(const MetricsServerOptions& options, int port) {
   return absl::StrCat(options.certificate_file.empty() ? "http" : "https", "://",
                       FormatHostPort(options.address, port), "/metrics");
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

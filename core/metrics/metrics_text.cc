@@ -1,4 +1,4 @@
-#include "core/cli/metrics/metrics_text.h"
+#include "core/metrics/metrics_text.h"
 
 #include <cmath>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr double kExactIntegers = 1e15;
@@ -106,4 +106,4 @@ std::string MetricsText::Finish() && {
   return std::move(text_);
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -1,4 +1,4 @@
-// File: core/cli/metrics/metrics_text.h
+// File: core/metrics/metrics_text.h
 //
 // Numbers in the text that Prometheus and its kin read: OpenMetrics 1.0, or version 0.0.4 of the
 // text format that came before it.
@@ -9,15 +9,15 @@
 //   text.Begin({.name = "millrace_slots", .help = "Slots by state."});
 //   text.Add({{"state", "running"}}, 12);
 //   WriteAnswer(std::move(text).Finish());
-#ifndef CORE_CLI_METRICS_METRICS_TEXT_H_
-#define CORE_CLI_METRICS_METRICS_TEXT_H_
+#ifndef CORE_METRICS_METRICS_TEXT_H_
+#define CORE_METRICS_METRICS_TEXT_H_
 
 #include <initializer_list>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace millrace::cli {
+namespace millrace {
 
 enum class MetricsFormat { kOpenMetrics, kText };
 
@@ -63,6 +63,6 @@ class MetricsText {
   std::string sample_;  // the name of the family's samples; empty before the first one
 };
 
-}  // namespace millrace::cli
+}  // namespace millrace
 
-#endif  // CORE_CLI_METRICS_METRICS_TEXT_H_
+#endif  // CORE_METRICS_METRICS_TEXT_H_

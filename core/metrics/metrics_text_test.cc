@@ -1,4 +1,4 @@
-#include "core/cli/metrics/metrics_text.h"
+#include "core/metrics/metrics_text.h"
 
 #include <cmath>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 MetricsText Make(MetricsFormat format) {
@@ -64,4 +64,4 @@ TEST(MetricsTextTest, WhatPrometheusAccepts) {
 }
 
 }  // namespace
-}  // namespace millrace::cli
+}  // namespace millrace

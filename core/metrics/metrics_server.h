@@ -1,25 +1,28 @@
-// File: core/cli/metrics/metrics_server.h
+// File: core/metrics/metrics_server.h
 //
 // GET /metrics over HTTP, or HTTPS, for Prometheus.
 //
-// Defines: MetricsRequest, MetricsServerOptions, MetricsUrl(), MetricsServer.
+// Defines: MetricsRequest, MetricsServerOptions, CheckServed(), MetricsUrl(),
+// MetricsServer.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto server, MetricsServer::Start({.port = 9464}, answer));
-#ifndef CORE_CLI_METRICS_METRICS_SERVER_H_
-#define CORE_CLI_METRICS_METRICS_SERVER_H_
+#ifndef CORE_METRICS_METRICS_SERVER_H_
+#define CORE_METRICS_METRICS_SERVER_H_
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/cli/metrics/metrics_text.h"
+#include "absl/strings/string_view.h"
+#include "core/metrics/metrics_text.h"
 
-namespace millrace::cli {
+namespace millrace {
 
 struct MetricsRequest {
   MetricsFormat format = MetricsFormat::kText;
-  bool nodes = false;  // "/metrics?nodes=1"
+  bool nodes = false;  // "/metrics?nodes=1"; for whom there is such a thing
 };
 
 struct MetricsServerOptions {
@@ -35,13 +38,19 @@ struct MetricsServerOptions {
   std::string client_ca_file;
 };
 
+// Whether this may be served: INVALID_ARGUMENT for an address that other machines reach, without
+// TLS, or without a token or certificates of callers. `prefix`: how the options that it names
+// begin.
+[[nodiscard]] absl::Status CheckServed(const MetricsServerOptions& options,
+                                       absl::string_view prefix = "--");
+
 // Of a server with these options that has `port`.
 [[nodiscard]] std::string MetricsUrl(const MetricsServerOptions& options, int port);
 
 // Whoever may connect may take all of its four threads for some seconds each; nothing else waits
 // for them. A request is at most some hundred headers of 8 KiB, and has no body.
 //
-// Threads: "cli-metrics", and the library's four. Thread safety: thread-safe. Blocking: the
+// Threads: "metrics", and the library's four. Thread safety: thread-safe. Blocking: the
 // destructor, until answers under way are written or five seconds have passed.
 class MetricsServer {
  public:
@@ -57,6 +66,6 @@ class MetricsServer {
   [[nodiscard]] virtual int port() const = 0;
 };
 
-}  // namespace millrace::cli
+}  // namespace millrace
 
-#endif  // CORE_CLI_METRICS_METRICS_SERVER_H_
+#endif  // CORE_METRICS_METRICS_SERVER_H_
