@@ -235,6 +235,17 @@ def _go_programs():
                   "-X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
     )
 
+    go_programs(
+        name = "grafana_programs",
+        module = "//testing/grafana:go.mod",
+        srcs = [
+            "//testing/grafana:cmd/grafana-queries/main.go",
+            "//testing/grafana:go.sum",
+        ],
+        packages = ["./cmd/grafana-queries"],
+        ldflags = "-s -w",
+    )
+
 def _spark_distributions():
     spark_distribution(
         name = "spark_3_5",
