@@ -75,6 +75,8 @@ class AdoptingLauncher : public Launcher {
   absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override;
   absl::Status Relaunch(const AgentTicket& ticket) override;
   void Stop(absl::Duration grace) override;
+  [[nodiscard]] bool AgentsOutliveDriver() const override { return true; }
+  void Leave() override;
   [[nodiscard]] std::string DriverBindAddress() const override { return options_.bind_address; }
   [[nodiscard]] bool SharesDriverFolders() const override { return false; }
 

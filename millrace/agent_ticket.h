@@ -11,6 +11,8 @@
 
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace millrace {
 
 // What an agent needs to reach its coordinator, and which slot to take.
@@ -31,6 +33,16 @@ struct AgentTicket {
   bool restarts = false;
   // The host under which the node is announced; empty: the agent finds it out.
   std::string advertise;
+  // How long the agent tries to reach its coordinator for the first time. Zero: a minute.
+  absl::Duration connect_timeout;
+  // What there is of the slot's agent where a driver takes a cluster over (Cluster::Resume).
+  enum class Standing {
+    kNew,       // none has had the slot, though one may be about to: it is found, or started
+    kTaken,     // one has the slot, or may have it: it is found, or is gone
+    kReplaced,  // the one that had it is gone, and another is to have it: as kNew, as Relaunch()
+    kEnded,     // nothing is to be done
+  };
+  Standing standing = Standing::kNew;
 };
 
 }  // namespace millrace

@@ -122,14 +122,35 @@ class InferenceResult {
 // exited with an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or
 // PERMISSION_DENIED, the program could not be started; DEADLINE_EXCEEDED, a time limit of the call;
 // CANCELLED, an operator stopped the cluster (ClusterClient::StopCluster), with the reason given.
+// ABORTED also if another driver has taken a cluster over that can be resumed: this one leaves it,
+// and ends nothing.
 class Cluster {
  public:
   // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
   // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots
-  // that did not come within reservation_timeout and why, or the failure of a node.
+  // that did not come within reservation_timeout and why, or the failure of a node. With
+  // options.resume: FAILED_PRECONDITION where agents end with their driver, UNIMPLEMENTED in
+  // InputMode FEED, ALREADY_EXISTS if the folder holds a cluster, which Resume() takes over.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Run(Launcher& launcher,
                                                                     const NodeProgram& program,
                                                                     ClusterOptions options = {});
+  // Takes over the cluster of options.resume.state_folder, whose driver is gone: as Run() with the
+  // same launcher's agents, program and options, but nodes that live go on, and nothing is started
+  // twice. Nodes reach this driver at the address of the one before. Their arguments and
+  // environment are what they were; those of later attempts, and all limits of time, are what is
+  // given here. What nodes wrote just before the driver before was gone may be told again.
+  //
+  // Returns NOT_FOUND if the folder holds no cluster: it has ended, or never began;
+  // FAILED_PRECONDITION if another driver lives, which it names, or if the cluster's shape, mode or
+  // program is another; UNAVAILABLE if the port is taken; DATA_LOSS if the folder is damaged;
+  // ABORTED if another driver was faster. After these the cluster is as it was. Otherwise as Run(),
+  // with the first failure of the cluster, also of those that the driver before heard of.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Resume(Launcher& launcher,
+                                                                       const NodeProgram& program,
+                                                                       ClusterOptions options);
+  // Whether the folder holds a cluster that has not ended. Returns the system's error if that
+  // cannot be seen.
+  [[nodiscard]] static absl::StatusOr<bool> CanResume(const std::string& state_folder);
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
@@ -170,6 +191,9 @@ class Cluster {
  private:
   friend class InferenceResult;  // runs on the inside of its cluster
   class Impl;
+  static absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher,
+                                                        const NodeProgram& program,
+                                                        ClusterOptions options, bool resume);
   explicit Cluster(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -32,6 +32,7 @@
 #include "millrace/node_options.h"
 #include "millrace/option_defaults.h"
 #include "millrace/restart_policy.h"
+#include "millrace/resume_options.h"
 #include "millrace/stop_request.h"
 
 namespace millrace {
@@ -89,6 +90,7 @@ struct ClusterOptions {
   NodeOptions node;
   FeedOptions feed;
   FailureOptions failure;
+  ResumeOptions resume;  // millrace/resume_options.h
   ClusterObserver observer;
 
   // "9000-9100": where the coordinator listens. Empty: anywhere.

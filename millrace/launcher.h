@@ -57,6 +57,12 @@ class Launcher {
   virtual void Resume() {}
   // Ends every agent and removes what Launch made; after `grace` by force. Idempotent.
   virtual void Stop(absl::Duration grace) = 0;
+  // Whether agents live on when this process dies, so that another driver can find them
+  // (Cluster::Resume): Launch then heeds AgentTicket::standing.
+  [[nodiscard]] virtual bool AgentsOutliveDriver() const { return false; }
+  // Lets go of the agents without ending them, since another driver has them now; in place of
+  // Stop(). Only where they outlive the driver.
+  virtual void Leave() {}
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for
   // agents of this machine.
   [[nodiscard]] virtual std::string DriverBindAddress() const = 0;

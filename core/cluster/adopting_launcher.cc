@@ -20,10 +20,12 @@
 #include "core/base/version.h"
 #include "core/cluster/adoption_call.h"
 #include "core/cluster/adoption_table.h"
+#include "core/launch/adoption_id.h"
 #include "core/launch/agent_secret.h"
 #include "core/net/socket_address.h"
 #include "core/process/exit_status.h"
 #include "core/proto/adopt.pb.h"
+#include "core/proto/time_proto.h"
 #include "millrace/membership.h"
 #include "millrace/status_macros.h"
 
@@ -53,7 +55,8 @@ AgentExit ExitOf(const v1::Ended& ended) {
 std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
   std::vector<AdoptionSlot> slots;
   for (const AgentTicket& ticket : tickets) {
-    slots.push_back({ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts});
+    slots.push_back(
+        {ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts, ticket.standing});
   }
   return slots;
 }
@@ -74,7 +77,10 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   Board(const AdoptingLauncherOptions& options, const std::vector<AgentTicket>& tickets,
         Events events)
       : options_(options), events_(std::move(events)), table_(options.adoption, SlotsOf(tickets)) {
-    for (const AgentTicket& ticket : tickets) tickets_[ticket.executor_id] = ticket;
+    for (const AgentTicket& ticket : tickets) {
+      tickets_[ticket.executor_id] = ticket;
+      if (ticket.standing == AgentTicket::Standing::kTaken) asks_where_ = true;
+    }
   }
   ~Board() { Stop(absl::ZeroDuration()); }
 
@@ -84,6 +90,9 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
                                           [this](const MembershipUpdate& update) {
                                             Post([this, update](AdoptionTable::Effects* effects) {
                                               table_.Members(update, effects);
+                                              MutexLock lock(&mu_);
+                                              asks_where_ = false;
+                                              changed_.SignalAll();
                                             });
                                           },
                                           {.poll_interval = options_.poll_interval}));
@@ -108,14 +117,24 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   }
 
   void Stop(absl::Duration grace) {
+    if (watch_ != nullptr) WaitMembers(grace);
     watch_.reset();
     {
       MutexLock lock(&mu_);
       kill_at_ = std::min(kill_at_, Deadline(grace));
       stopping_ = true;
-      changed_.Signal();
+      changed_.SignalAll();
     }
     thread_.Join();
+  }
+
+  // Ends the calls, and the agents go on.
+  void Leave() {
+    {
+      MutexLock lock(&mu_);
+      leaving_ = true;
+    }
+    Stop(absl::ZeroDuration());
   }
 
  private:
@@ -124,7 +143,16 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   void Post(Closure closure) {
     MutexLock lock(&mu_);
     queue_.push_back(std::move(closure));
-    changed_.Signal();
+    changed_.SignalAll();
+  }
+
+  // Agents that a driver before has left must be known to be released.
+  void WaitMembers(absl::Duration patience) {
+    const Deadline deadline(patience);
+    MutexLock lock(&mu_);
+    while (asks_where_ && !leaving_ && !deadline.Passed()) {
+      changed_.WaitWithTimeout(&mu_, deadline.Left());
+    }
   }
 
   // The adopter's thread: ends when stopping and no agent is left that could be heard of.
@@ -134,6 +162,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     while (true) {
       std::vector<Closure> closures;
       bool stopping = false;
+      bool leaving = false;
       Deadline kill_at = Deadline::Never();
       {
         MutexLock lock(&mu_);
@@ -145,8 +174,10 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
         }
         closures.swap(queue_);
         stopping = stopping_;
+        leaving = leaving_;
         kill_at = kill_at_;
       }
+      if (leaving) break;
       AdoptionTable::Effects effects;
       for (const Closure& closure : closures) closure(&effects);
       table_.Tick(&effects);
@@ -224,8 +255,11 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     v1::Hold hold;
     hold.set_protocol(kProtocol);
     hold.set_version(kMillraceVersion);
-    hold.set_adoption_id(effect.adoption_id);
-    hold.set_cluster_id(tickets_[effect.executor_id].cluster_id);
+    const AgentTicket& ticket = tickets_[effect.executor_id];
+    hold.set_adoption_id(
+        AdoptionId(ticket.token, ticket.cluster_id, effect.executor_id, effect.number));
+    hold.set_number(effect.number);
+    hold.set_cluster_id(ticket.cluster_id);
     hold.set_executor_id(effect.executor_id);
     hold.set_driver(absl::StrCat(LocalHostname(), " pid ", ::getpid()));
     // gRPC may speak up after this object is gone.
@@ -292,6 +326,9 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     start.set_identity_pem(ticket.identity_pem);
     start.set_token(ticket.token);
     start.set_working_dir(ticket.working_dir);
+    if (ticket.connect_timeout > absl::ZeroDuration()) {
+      *start.mutable_connect_timeout() = DurationToProto(ticket.connect_timeout);
+    }
     Send(effect.call, std::move(request));
   }
 
@@ -312,6 +349,8 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
   CondVar changed_;
   std::vector<Closure> queue_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;     // only with stopping_, but for a moment
+  bool asks_where_ ABSL_GUARDED_BY(mu_) = false;  // agents of a driver before, and nobody has said
   Deadline kill_at_ ABSL_GUARDED_BY(mu_) = Deadline::Never();
   Thread thread_;
   std::unique_ptr<MembershipWatch> watch_;  // of the caller's thread
@@ -355,6 +394,14 @@ absl::Status AdoptingLauncher::Relaunch(const AgentTicket& ticket) {
   if (board == nullptr)
     return absl::FailedPreconditionError("this AdoptingLauncher runs no cluster");
   return board->Relaunch(ticket);
+}
+
+void AdoptingLauncher::Leave() {
+  const std::shared_ptr<Board> board = CurrentBoard();
+  if (board == nullptr) return;
+  board->Leave();
+  MutexLock lock(&state_->mu);
+  state_->board.reset();
 }
 
 void AdoptingLauncher::Stop(absl::Duration grace) {

@@ -144,6 +144,22 @@ TEST_F(AdoptionCallTest, AnAdoptionIsTakenUpAgainByItsIdAndTheOlderStreamEnds) {
   End(third);
 }
 
+// As by a driver that looks for the adoption that lives, among those that are over.
+TEST_F(AdoptionCallTest, ALowerNumberDoesNotEndTheAdoptionThereIs) {
+  v1::Hold hold = HoldFor("c1", 3);
+  hold.set_number(2);
+  const auto held = Hold(hold);
+  v1::Hold lower = HoldFor("c1", 3);
+  lower.set_number(1);
+  EXPECT_EQ(Refusal(lower, secret_).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_FALSE(held->done.HasBeenNotified());
+  v1::Hold higher = HoldFor("c1", 3);
+  higher.set_number(3);
+  const auto next = Hold(higher);
+  ASSERT_TRUE(held->done.WaitForNotificationWithTimeout(kLong));
+  End(next);
+}
+
 TEST_F(AdoptionCallTest, AMessageThatWasRecordedIsWorthNothing) {
   const v1::Hold hold = HoldFor("c1", 0);
   auto call = Hold(hold);

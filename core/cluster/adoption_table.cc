@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/random.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
@@ -13,6 +12,7 @@ namespace millrace {
 namespace {
 
 using Kind = AdoptionEffect::Kind;
+using Standing = AgentTicket::Standing;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kMaxRetry = absl::Seconds(2);
@@ -25,6 +25,8 @@ constexpr absl::Duration kQuiet = absl::Seconds(2);
 // Moves longer ago than this are forgotten.
 constexpr absl::Duration kMoveMemory = absl::Minutes(10);
 constexpr int kMaxDoublings = 6;
+// An agent remembers some thousands of adoptions that are over.
+constexpr uint32_t kMaxNumber = 10000;
 
 // Whether asking again may help.
 bool IsPassing(const absl::Status& status) {
@@ -56,9 +58,17 @@ AdoptionTable::AdoptionTable(AdoptionOptions options, const std::vector<Adoption
   for (const AdoptionSlot& id : slots) {
     Slot& slot = slots_.emplace_back();
     slot.id = id;
-    slot.wanted_since = Now();
+    slot.wanted_since = slot.retry_at = Now();
     slot.retry_delay = kFirstRetry;
+    slot.sought = id.standing == Standing::kTaken;
+    slot.replacement = id.standing == Standing::kReplaced;
+    slot.left_alone = id.standing == Standing::kEnded;
+    if (slot.sought) slot.state = State::kAway;
+    if (slot.left_alone) slot.state = State::kIdle;
   }
+  assembling_ = std::any_of(slots.begin(), slots.end(), [](const AdoptionSlot& slot) {
+    return slot.standing == Standing::kNew;
+  });
 }
 
 AdoptionTable::Slot* AdoptionTable::SlotOf(uint64_t call) {
@@ -139,6 +149,7 @@ void AdoptionTable::NameSlot(Slot& slot, const std::string& address, Effects* ef
     if (slot.state == State::kWaiting) slot.retry_at = Now();
     slot.busy = false;
   }
+  if (slot.sought && slot.address.empty()) slot.address = address;
   if (!address.empty() || slot.state != State::kWaiting) return;
   std::vector<std::string> jobs;
   for (const std::string& job : spec_.jobs()) {
@@ -175,7 +186,8 @@ void AdoptionTable::Relaunch(int executor_id, Effects* effects) {
 void AdoptionTable::Want(Slot& slot, Effects* effects) {
   HangUp(slot, effects);
   slot.state = State::kWaiting;
-  slot.adoption_id.clear();
+  ++slot.number;  // the one before may have been used
+  slot.sought = slot.found = slot.left_alone = false;
   slot.address.clear();
   slot.pid = 0;
   slot.busy = false;
@@ -197,16 +209,13 @@ bool AdoptionTable::MayDial(const Slot& slot) const {
 void AdoptionTable::Dial(Slot& slot, Effects* effects) {
   const bool again = slot.state == State::kAway;
   slot.state = again ? State::kAwayDialling : State::kDialling;
-  if (!again) {
-    slot.adoption_id = RandomHex(16);
-    slot.address = slot.named;
-  }
+  if (!again) slot.address = slot.named;
   slot.call = next_call_++;
   effects->push_back({.kind = Kind::kDial,
                       .executor_id = slot.id.executor_id,
                       .call = slot.call,
                       .address = slot.address,
-                      .adoption_id = slot.adoption_id});
+                      .number = slot.number});
 }
 
 void AdoptionTable::HangUp(Slot& slot, Effects* effects) {
@@ -225,6 +234,13 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
   if (slot->state == State::kAwayDialling) {
     if (info.running) {
       slot->state = State::kStarting;  // Started follows
+      slot->found = std::exchange(slot->sought, false) || slot->found;
+      if (stopping_) Release(*slot, effects);
+    } else if (slot->sought) {
+      Gone(*slot,
+           absl::UnavailableError(absl::StrCat("its agent is gone: the one that listens at ",
+                                               slot->address, " does not run it")),
+           effects);
     } else if (slot->pid != 0) {
       Gone(*slot,
            absl::UnavailableError(absl::StrCat("its agent at ", slot->address,
@@ -242,8 +258,9 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
     Tell(*slot, absl::StrCat(NameOf(*slot), " has its agent now, at ", slot->address), effects);
   }
   slot->problem.clear();
+  if (info.running) slot->state = State::kStarting;  // by a driver before; Started follows
   if (slot->replacement) {
-    Start(*slot, effects);
+    if (!info.running) Start(*slot, effects);
   } else {
     MaybeStartAll(effects);
     Tick(effects);  // others may have waited for this one
@@ -252,10 +269,13 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
 
 void AdoptionTable::MaybeStartAll(Effects* effects) {
   for (const Slot& slot : slots_) {
-    if (slot.state != State::kHeld) return;
+    const bool others = slot.left_alone || slot.id.standing == Standing::kReplaced;
+    if (slot.state < State::kHeld && !others) return;
   }
   assembling_ = false;
-  for (Slot& slot : slots_) Start(slot, effects);
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kHeld) Start(slot, effects);
+  }
 }
 
 void AdoptionTable::Start(Slot& slot, Effects* effects) {
@@ -271,7 +291,8 @@ void AdoptionTable::Started(uint64_t call, int64_t pid, Effects* effects) {
   if (slot == nullptr || slot->state != State::kStarting) return;
   slot->state = State::kRunning;
   slot->retry_delay = kFirstRetry;
-  if (std::exchange(slot->pid, pid) == pid) return;  // heard again
+  const bool found = std::exchange(slot->found, false);
+  if (std::exchange(slot->pid, pid) == pid || found) return;  // heard again, or by a driver before
   effects->push_back({.kind = Kind::kStarted, .executor_id = slot->id.executor_id, .pid = pid});
 }
 
@@ -312,6 +333,9 @@ void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects*
       slot->state = State::kWaiting;
       if (absl::IsResourceExhausted(status)) {
         OnBusy(*slot, status, effects);
+      } else if (absl::IsAlreadyExists(status) && slot->number < kMaxNumber) {
+        ++slot->number;
+        slot->retry_at = Now();
       } else {
         Retry(*slot, status, effects);
       }
@@ -323,7 +347,14 @@ void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects*
       slot->retry_delay = kFirstRetry;
       break;
     case State::kAwayDialling:
-      if (absl::IsResourceExhausted(status) || absl::IsAlreadyExists(status)) {
+      if (stopping_ && slot->sought && !absl::IsAlreadyExists(status)) {
+        slot->state = State::kIdle;  // whoever cannot be asked now ends by itself
+        slot->sought = false;
+      } else if (slot->sought && absl::IsAlreadyExists(status) && slot->number < kMaxNumber) {
+        ++slot->number;
+        slot->state = State::kAway;
+        slot->retry_at = Now();
+      } else if (absl::IsResourceExhausted(status) || absl::IsAlreadyExists(status)) {
         Gone(*slot, absl::UnavailableError(absl::StrCat("its agent is gone: ", status.message())),
              effects);
       } else {
@@ -384,6 +415,7 @@ void AdoptionTable::Fail(Slot& slot, const absl::Status& why, Effects* effects) 
 void AdoptionTable::Gone(Slot& slot, const absl::Status& why, Effects* effects) {
   HangUp(slot, effects);
   slot.state = State::kIdle;
+  slot.sought = false;
   TellExit({.executor_id = slot.id.executor_id, .pid = std::exchange(slot.pid, 0), .status = why},
            effects);
 }
@@ -441,8 +473,13 @@ void AdoptionTable::Move(Slot& slot, Effects* effects) {
 // ---- time ---------------------------------------------------------------------------------------
 
 void AdoptionTable::Tick(Effects* effects) {
-  if (stopping_) return;
-  for (Slot& slot : slots_) TickSlot(slot, effects);
+  for (Slot& slot : slots_) {
+    if (!stopping_) {
+      TickSlot(slot, effects);
+    } else if (IsSought(slot) && slot.state == State::kAway && Now() >= slot.retry_at) {
+      Dial(slot, effects);
+    }
+  }
 }
 
 void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
@@ -481,7 +518,9 @@ void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
       return;
     }
   }
-  if (slot.state == State::kAway && now >= slot.retry_at) Dial(slot, effects);
+  if (slot.state == State::kAway && now >= slot.retry_at && !slot.address.empty()) {
+    Dial(slot, effects);
+  }
 }
 
 absl::Duration AdoptionTable::DeadlineOf(const Slot& slot) const {
@@ -495,7 +534,7 @@ absl::Duration AdoptionTable::DeadlineOf(const Slot& slot) const {
   } else if (slot.state == State::kHeld) {
     if (slot.problem.empty()) due = slot.wanted_since + kQuiet;
   } else if (slot.state >= State::kStarting) {
-    if (slot.state == State::kAway) due = slot.retry_at;
+    if (slot.state == State::kAway && !slot.address.empty()) due = slot.retry_at;
     if (slot.id.restarts && !slot.named.empty() && slot.named != slot.address) {
       due = std::min(due, MoveDue(slot));
     }
@@ -505,20 +544,30 @@ absl::Duration AdoptionTable::DeadlineOf(const Slot& slot) const {
 
 absl::Duration AdoptionTable::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
-  if (stopping_) return next;
-  for (const Slot& slot : slots_) next = std::min(next, DeadlineOf(slot));
+  for (const Slot& slot : slots_) {
+    if (!stopping_) {
+      next = std::min(next, DeadlineOf(slot));
+    } else if (IsSought(slot) && slot.state == State::kAway) {
+      next = std::min(next, slot.retry_at);
+    }
+  }
   return next;
+}
+
+void AdoptionTable::Release(const Slot& slot, Effects* effects) {
+  effects->push_back({.kind = Kind::kRelease,
+                      .executor_id = slot.id.executor_id,
+                      .call = slot.call,
+                      .now = stop_now_});
 }
 
 void AdoptionTable::Stop(bool now, Effects* effects) {
   stopping_ = true;
+  stop_now_ = now;
   for (Slot& slot : slots_) {
     const bool heard = slot.state == State::kRunning || slot.state == State::kStarting;
     if (heard) {
-      effects->push_back({.kind = Kind::kRelease,
-                          .executor_id = slot.id.executor_id,
-                          .call = slot.call,
-                          .now = now});
+      Release(slot, effects);
     } else if (slot.state != State::kAway && slot.state != State::kAwayDialling) {
       HangUp(slot, effects);
       slot.state = State::kIdle;
@@ -529,7 +578,7 @@ void AdoptionTable::Stop(bool now, Effects* effects) {
 int AdoptionTable::num_running() const {
   return static_cast<int>(left_.size()) +
          static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
-           return slot.state == State::kRunning || slot.state == State::kStarting;
+           return slot.state == State::kRunning || slot.state == State::kStarting || IsSought(slot);
          }));
 }
 

@@ -22,6 +22,9 @@
 //     moves.
 //   - An agent that cannot be heard, at the same place, is asked again; only its own host, or the
 //     resolver, can tell that it is gone.
+//   - The adoptions of a slot have numbers, and an agent that has had one refuses it. So a driver
+//     that takes the cluster over counts from 1 on until it meets the adoption that lives, or one
+//     that never was.
 
 #ifndef CORE_CLUSTER_ADOPTION_TABLE_H_
 #define CORE_CLUSTER_ADOPTION_TABLE_H_
@@ -38,6 +41,7 @@
 #include "core/base/clock.h"
 #include "millrace/adoption_options.h"
 #include "millrace/agent_exit.h"
+#include "millrace/agent_ticket.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/membership.h"
 
@@ -48,6 +52,7 @@ struct AdoptionSlot {
   std::string job_name;
   int task_index = 0;
   bool restarts = false;  // its node may be started again
+  AgentTicket::Standing standing = AgentTicket::Standing::kNew;
 };
 
 // Something to be done, or to be told.
@@ -66,7 +71,7 @@ struct AdoptionEffect {
   int executor_id = 0;
   uint64_t call = 0;
   std::string address;
-  std::string adoption_id;
+  uint32_t number = 0;  // with kDial: of the adoption among those of the slot
   bool now = false;
   int64_t pid = 0;
   AgentExit exit;
@@ -79,7 +84,7 @@ class AdoptionTable {
  public:
   using Effects = std::vector<AdoptionEffect>;
 
-  // All slots wait for an agent. `clock`, not owned, outlives this.
+  // Slots stand as they say. `clock`, not owned, outlives this.
   AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots,
                 Clock* clock = RealClock());
 
@@ -104,9 +109,9 @@ class AdoptionTable {
   [[nodiscard]] absl::Duration NextDeadline() const;
 
   // Gives every agent up: holds end, agents are asked to end, `now` kills them. Nothing is dialled
-  // any more.
+  // any more, but for agents of a driver before that are still looked for, to ask them too.
   void Stop(bool now, Effects* effects);
-  // Agents that have been started and have not ended, as far as they can be heard.
+  // Agents that have been started and have not ended, as far as they can be heard, or may be.
   [[nodiscard]] int num_running() const;
 
  private:
@@ -117,11 +122,14 @@ class AdoptionTable {
     State state = State::kWaiting;
     std::string named;    // where the resolver says its agent is; empty: nowhere
     std::string address;  // of the agent that it has or dials
-    std::string adoption_id;
+    uint32_t number = 1;  // of the adoption that it has, or asks for
     std::string peer_host;
     uint64_t call = 0;  // 0: none
     int64_t pid = 0;
     bool replacement = false;     // the slot had an agent before
+    bool sought = false;          // it has one, of a driver before, which is not found yet
+    bool found = false;           // that one is: it has been told of before
+    bool left_alone = false;      // it has none, and wants none
     bool busy = false;            // the last answer: it serves another cluster
     absl::Duration wanted_since;  // steady
     absl::Duration retry_at;      // steady
@@ -139,12 +147,15 @@ class AdoptionTable {
   Slot* Find(int executor_id);
   absl::Duration Now() const { return clock_->SteadyNow(); }
   static std::string NameOf(const Slot& slot);
+  // It has an agent of a driver before, not found yet, and it is known where to ask.
+  static bool IsSought(const Slot& slot) { return slot.sought && !slot.address.empty(); }
   void CheckNamed(Effects* effects);
   void NameSlot(Slot& slot, const std::string& address, Effects* effects);
   void Want(Slot& slot, Effects* effects);
   void Dial(Slot& slot, Effects* effects);
   void HangUp(Slot& slot, Effects* effects);
   void Start(Slot& slot, Effects* effects);
+  void Release(const Slot& slot, Effects* effects);  // while stopping
   void MaybeStartAll(Effects* effects);
   void Retry(Slot& slot, const absl::Status& why, Effects* effects);
   void OnBusy(Slot& slot, const absl::Status& why, Effects* effects);
@@ -169,6 +180,7 @@ class AdoptionTable {
   absl::Status resolver_status_;
   bool assembling_ = true;  // not all slots have had an agent yet
   bool stopping_ = false;
+  bool stop_now_ = false;  // only with stopping_
   uint64_t next_call_ = 1;
 };
 

@@ -13,6 +13,7 @@
 #include "core/base/fake_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/agent_ticket.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/membership.h"
 
@@ -27,10 +28,14 @@ using Kind = AdoptionEffect::Kind;
 
 class AdoptionTableTest : public ::testing::Test {
  protected:
-  explicit AdoptionTableTest(bool restarts = true) {
-    table_.emplace(
-        AdoptionOptions(),
-        std::vector<AdoptionSlot>{{0, "worker", 0, restarts}, {1, "worker", 1, restarts}}, &clock_);
+  using Standing = AgentTicket::Standing;
+
+  explicit AdoptionTableTest(bool restarts = true, Standing first = Standing::kNew,
+                             Standing second = Standing::kNew) {
+    table_.emplace(AdoptionOptions(),
+                   std::vector<AdoptionSlot>{{0, "worker", 0, restarts, first},
+                                             {1, "worker", 1, restarts, second}},
+                   &clock_);
   }
 
   void Name(const ClusterSpec::TaskList& addresses) {
@@ -56,6 +61,7 @@ class AdoptionTableTest : public ::testing::Test {
       switch (effect.kind) {
         case Kind::kDial:
           calls_[effect.executor_id] = effect.call;
+          numbers_[effect.executor_id] = effect.number;
           list.push_back(absl::StrCat("dial ", effect.executor_id, " ", effect.address));
           break;
         case Kind::kStart:
@@ -99,6 +105,7 @@ class AdoptionTableTest : public ::testing::Test {
   AdoptionTable::Effects effects_;
   int64_t epoch_ = 0;
   std::map<int, uint64_t> calls_;
+  std::map<int, uint32_t> numbers_;  // of the adoptions that were dialled last
   AgentExit last_exit_;
   std::string last_problem_;
   std::vector<std::string> notes_;
@@ -298,6 +305,125 @@ TEST_F(StayingTableTest, ANodeThatMayNotStartAgainIsNeverMoved) {
   Name({"a:1", "c:1"});
   Advance(absl::Hours(1));
   EXPECT_THAT(Take(), IsEmpty());
+}
+
+// ---- what a driver before has left --------------------------------------------------------------
+
+TEST_F(AdoptionTableTest, AnAdoptionThatIsOverIsFollowedByTheNextNumber) {
+  Name({"a:1", "b:1"});
+  Take();
+  EXPECT_EQ(numbers_[0], 1u);
+  table_->CallOver(calls_[0], absl::AlreadyExistsError("used"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  EXPECT_EQ(numbers_[0], 2u);
+  table_->Held(calls_[0], {}, &effects_);
+  table_->Held(calls_[1], {}, &effects_);
+  for (int id : {0, 1}) table_->Started(calls_[id], 100 + id, &effects_);
+  Take();
+  table_->Ended(calls_[0], {}, &effects_);
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 0", "dial 0 a:1"));
+  EXPECT_EQ(numbers_[0], 3u);
+}
+
+TEST_F(AdoptionTableTest, AnAgentThatADriverBeforeStartedIsNotStartedAgain) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->Held(calls_[0], {.running = true}, &effects_);
+  table_->Started(calls_[0], 100, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("started 0 100"));
+  table_->Held(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 1"));
+}
+
+class TakenTableTest : public AdoptionTableTest {
+ protected:
+  TakenTableTest() : AdoptionTableTest(true, Standing::kTaken, Standing::kTaken) {}
+};
+
+TEST_F(TakenTableTest, AgentsAreFoundByCountingAndNothingIsTold) {
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_EQ(table_->NextDeadline(), absl::InfiniteDuration());  // before the resolver says where
+  Name({"a:1", "b:1"});
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1", "dial 1 b:1"));
+  table_->CallOver(calls_[0], absl::AlreadyExistsError("used"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  EXPECT_EQ(numbers_[0], 2u);
+  for (int id : {0, 1}) {
+    table_->Held(calls_[id], {.running = true}, &effects_);
+    table_->Started(calls_[id], 100 + id, &effects_);
+  }
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_EQ(table_->num_running(), 2);
+  table_->Ended(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  EXPECT_EQ(last_exit_.pid, 101);
+}
+
+TEST_F(TakenTableTest, WhereAnAgentRunsNothingTheSlotsOwnIsGone) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->Held(calls_[0], {.running = false}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("hang up 0", "ended 0"));
+  EXPECT_EQ(last_exit_.status.code(), absl::StatusCode::kUnavailable);
+  table_->CallOver(calls_[1], absl::ResourceExhaustedError("serves another"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  EXPECT_EQ(numbers_[0], 2u);  // its hold was the first
+  table_->Held(calls_[0], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 0"));
+}
+
+TEST_F(TakenTableTest, AnAgentThatCannotBeHeardYetIsAskedAgain) {
+  Name({"a:1", "b:1"});
+  Take();
+  for (int i = 0; i < 5; ++i) {
+    table_->CallOver(calls_[0], absl::UnavailableError("nobody listens"), &effects_);
+    Advance(absl::Seconds(2));
+    EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+    EXPECT_EQ(numbers_[0], 1u);
+  }
+}
+
+TEST_F(TakenTableTest, AgentsThatAreFoundAtTheEndOnlyAreReleasedToo) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->Stop(/*now=*/false, &effects_);
+  EXPECT_EQ(table_->num_running(), 2);
+  table_->CallOver(calls_[0], absl::AlreadyExistsError("used"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  table_->Held(calls_[0], {.running = true}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("release 0"));
+  table_->Ended(calls_[0], {}, &effects_);
+  table_->CallOver(calls_[1], absl::UnavailableError("nobody listens"), &effects_);
+  EXPECT_EQ(table_->num_running(), 0);
+}
+
+class LeftTableTest : public AdoptionTableTest {
+ protected:
+  LeftTableTest() : AdoptionTableTest(true, Standing::kEnded, Standing::kNew) {}
+};
+
+TEST_F(LeftTableTest, ASlotThatHasEndedIsLeftAloneAndHoldsUpNobody) {
+  Name({"a:1", "b:1"});
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  table_->Held(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 1"));
+}
+
+class ReplacedTableTest : public AdoptionTableTest {
+ protected:
+  ReplacedTableTest() : AdoptionTableTest(true, Standing::kReplaced, Standing::kTaken) {}
+};
+
+TEST_F(ReplacedTableTest, ASlotThatWaitsForAnotherAgentGetsOneOrItsOwn) {
+  Name({"a:1", "b:1"});
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1", "dial 1 b:1"));
+  table_->Held(calls_[0], {.running = true}, &effects_);
+  table_->Started(calls_[0], 7, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("started 0 7"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/deadline.h"
 #include "core/base/log.h"
@@ -32,7 +33,7 @@ constexpr int64_t kOutputWindowBytes = int64_t{256} << 10;
 
 }  // namespace
 
-absl::Status Cluster::Impl::Start(const NodeProgram& program) {
+absl::Status Cluster::Impl::Start(const NodeProgram& program, bool resume) {
   CoordinatorOptions options;
   options.bind_address = launcher_.DriverBindAddress();
   if (!options_.coordinator_port_range.empty()) {
@@ -58,7 +59,14 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.reservation_timeout = options_.reservation_timeout;
   options.observer = this;
   options.event_log_dir = options_.log_dir;
+  if (!options_.resume.state_folder.empty()) {
+    options.state_folder = options_.resume.state_folder;
+    options.lease = options_.resume.lease;
+    options.resume = resume;
+  }
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
+  const auto launched = absl::MakeCleanup([this] { has_launched_.Notify(); });
+  has_coordinator_.Notify();
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
   if (options_.input_mode == InputMode::kFeed) {
     MILLRACE_ASSIGN_OR_RETURN(feeder_,
@@ -72,9 +80,13 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
         [this](const std::string& reason, bool now) { OnStopRequest(reason, now); });
   }
   if (options_.cluster_file) coordinator_->PublishClusterFile();
-  MILLRACE_RETURN_IF_ERROR(LaunchAgents());
+  if (absl::Status status = LaunchAgents(); !status.ok()) {
+    if (resume) coordinator_->Leave();  // its nodes live, and nothing is wrong with them
+    return status;
+  }
+  has_launched_.Notify();
   const absl::Status running = coordinator_->WaitRunning();
-  const bool asked = !coordinator_->stop_request().ok() ||
+  const bool asked = !coordinator_->stop_request().ok() || absl::IsCancelled(running) ||
                      (options_.stop_request != nullptr && options_.stop_request->requested());
   const bool failed = !coordinator_->first_cause().ok();
   if (!running.ok() && failed && options_.observer.on_bytes) {
@@ -109,7 +121,10 @@ AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
           .working_dir = options_.node.working_dir,
           .job_name = role.job_name,
           .task_index = role.task_index,
-          .restarts = restart.max_restarts > 0};
+          .restarts = restart.max_restarts > 0,
+          .connect_timeout =
+              options_.resume.state_folder.empty() ? absl::ZeroDuration() : options_.resume.lease,
+          .standing = coordinator_->StandingOf(executor_id)};
 }
 
 absl::Status Cluster::Impl::LaunchAgents() {
@@ -161,6 +176,7 @@ void Cluster::Impl::OnMetric(int, const NodeRole& role, absl::string_view name, 
 }
 
 void Cluster::Impl::OnRelaunch(int executor_id) {
+  has_launched_.WaitForNotification();
   const absl::Status asked = launcher_.Relaunch(TicketOf(executor_id));
   if (asked.ok()) return;
   if (absl::IsUnimplemented(asked)) {
@@ -180,6 +196,7 @@ void Cluster::Impl::OnRestart(const NodeRestart& restart) {
 }
 
 void Cluster::Impl::OnFailure(const absl::Status& status) {
+  has_coordinator_.WaitForNotification();
   bool shutting_down = false;
   {
     MutexLock lock(&mu_);
@@ -237,6 +254,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   // A node that is not fed ends when its work is done, which the end of a feed says nothing about.
   const absl::Status workers =
       coordinator_->WaitEnded(NodeFilter::kFed, fed ? grace : options.timeout);
+  MILLRACE_RETURN_IF_ERROR(coordinator_->fenced());
   const bool out_of_grace = fed && options.grace < options.timeout;
   const absl::string_view over = out_of_grace ? "grace" : "timeout";
   std::string why_now = "the cluster is shut down";
@@ -265,6 +283,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
       std::max(deadline.Left(), std::min(options_.failure.stop_grace, options.timeout));
   const absl::Status ended = coordinator_->WaitEnded(NodeFilter::kAll, rest);
   if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
+  MILLRACE_RETURN_IF_ERROR(coordinator_->fenced());
   const absl::Status cause = coordinator_->first_cause();
   if (!ended.ok()) {
     coordinator_->Stop(NodeFilter::kAll, "the timeout of the shutdown is over", /*now=*/true);
@@ -296,6 +315,7 @@ void Cluster::Impl::Abort() {
   }
   if (coordinator_ == nullptr) return;
   CancelCalls(absl::CancelledError("the cluster is gone"));
+  coordinator_->Cancel("the driver gave the cluster up");
   coordinator_->Stop(NodeFilter::kAll, "the driver gave the cluster up", /*now=*/true);
   coordinator_->WaitEnded(NodeFilter::kAll, kKillWait).IgnoreError();  // the launcher ends the rest
   TearDown();
@@ -322,8 +342,11 @@ void Cluster::Impl::TearDown() {
   if (options_.stop_request != nullptr) options_.stop_request->Detach();
   progress_.Clear();
   if (feeder_ != nullptr) feeder_->Stop();
-  if (launched_) launcher_.Stop(kAgentExitWait);
+  const bool ours = coordinator_->fenced().ok();  // otherwise the nodes are another driver's
+  if (launched_ && ours) launcher_.Stop(kAgentExitWait);
+  if (launched_ && !ours) launcher_.Leave();
   coordinator_->Shutdown();
+  if (ours) coordinator_->GiveUpState();  // last: until here another driver ends it just so
 }
 
 std::string Cluster::Impl::EndpointNamed(const std::string& name) const {
@@ -337,10 +360,11 @@ std::string Cluster::Impl::EndpointNamed(const std::string& name) const {
 
 // ---- Cluster ------------------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
-                                                      const NodeProgram& program,
-                                                      ClusterOptions options) {
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Start(Launcher& launcher,
+                                                        const NodeProgram& program,
+                                                        ClusterOptions options, bool resume) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  MILLRACE_RETURN_IF_ERROR(CheckResumeOptions(options, launcher));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<NodeRole> roles,
                             DealRoles({.num_executors = options.num_executors,
                                        .num_ps = options.num_ps,
@@ -349,8 +373,28 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
   MILLRACE_RETURN_IF_ERROR(CheckProgram(program));
   MILLRACE_RETURN_IF_ERROR(ResolvePaths(launcher, &options));
   auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
-  MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
+  MILLRACE_RETURN_IF_ERROR(impl->Start(program, resume));  // its destructor ends what was started
   return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));
+}
+
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
+                                                      const NodeProgram& program,
+                                                      ClusterOptions options) {
+  return Start(launcher, program, std::move(options), /*resume=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Resume(Launcher& launcher,
+                                                         const NodeProgram& program,
+                                                         ClusterOptions options) {
+  if (options.resume.state_folder.empty()) {
+    return absl::InvalidArgumentError(
+        "resume.state_folder is unset: Resume takes over the cluster that it holds");
+  }
+  return Start(launcher, program, std::move(options), /*resume=*/true);
+}
+
+absl::StatusOr<bool> Cluster::CanResume(const std::string& state_folder) {
+  return Coordinator::HoldsCluster(state_folder);
 }
 
 Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -35,9 +35,36 @@ std::string AbsolutePathHere(const std::string& path) {
   return error ? path : path.empty() ? base.string() : (base / path).string();
 }
 
+absl::Status CheckResumeOptions(const ClusterOptions& options, const Launcher& launcher) {
+  if (options.resume.state_folder.empty()) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckUtf8("resume.state_folder", options.resume.state_folder));
+  if (options.resume.lease < absl::Seconds(1) || options.resume.lease > absl::Hours(24)) {
+    return absl::InvalidArgumentError(absl::StrCat("resume.lease must be from 1 s to 24 h, found ",
+                                                   absl::FormatDuration(options.resume.lease)));
+  }
+  if (!launcher.AgentsOutliveDriver()) {
+    return absl::FailedPreconditionError(
+        "resume.state_folder is set, but these agents end with their driver, and so nobody can "
+        "take "
+        "the cluster over: use agents that listen (AdoptingLauncher, millrace run --on), or leave "
+        "it "
+        "unset");
+  }
+  if (options.input_mode == InputMode::kFeed) {
+    return absl::UnimplementedError(
+        "resume.state_folder is set, but what a cluster in InputMode FEED has been fed cannot be "
+        "taken over: use InputMode DIRECT, or leave it unset and run the training again from its "
+        "checkpoint");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
   MILLRACE_ASSIGN_OR_RETURN(options->log_dir, LogFolder("log_dir", options->log_dir));
   if (!options->log_dir.empty()) options->log_dir = AbsolutePathHere(options->log_dir);
+  if (!options->resume.state_folder.empty()) {
+    options->resume.state_folder = AbsolutePathHere(options->resume.state_folder);
+  }
   if (!options->node.working_dir.empty() || launcher.SharesDriverFolders()) {
     options->node.working_dir = AbsolutePathHere(options->node.working_dir);
   }

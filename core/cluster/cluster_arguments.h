@@ -2,7 +2,8 @@
 //
 // What a driver asks of a cluster, checked before anything is started.
 //
-// Defines: AbsolutePathHere(), ResolvePaths(), CheckDuration(), CheckProgram(), CheckOptions().
+// Defines: AbsolutePathHere(), ResolvePaths(), CheckDuration(), CheckProgram(), CheckOptions(),
+// CheckResumeOptions().
 //
 // Thread safety: pure functions, but for the working directory that they read.
 
@@ -33,6 +34,11 @@ namespace millrace {
 // These return INVALID_ARGUMENT, saying what is wrong.
 [[nodiscard]] absl::Status CheckProgram(const NodeProgram& program);
 [[nodiscard]] absl::Status CheckOptions(const ClusterOptions& options);
+
+// Returns INVALID_ARGUMENT, or why a cluster of these agents, in this mode, cannot be resumed:
+// FAILED_PRECONDITION or UNIMPLEMENTED.
+[[nodiscard]] absl::Status CheckResumeOptions(const ClusterOptions& options,
+                                              const Launcher& launcher);
 
 }  // namespace millrace
 

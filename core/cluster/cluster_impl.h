@@ -47,7 +47,8 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
     if (!shutdown_started_) Abort();
   }
 
-  absl::Status Start(const NodeProgram& program);
+  // `resume`: takes over what is in options.resume.state_folder.
+  absl::Status Start(const NodeProgram& program, bool resume);
   // Ends everything at once.
   void Abort();
   absl::StatusOr<TrainResult> Train(const PartitionedSource& source, const TrainOptions& options);
@@ -118,6 +119,10 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   const ClusterOptions options_;
   const std::vector<NodeRole> roles_;  // by executor id
   Progress progress_;
+
+  // The observer's calls wait for these: of a cluster that is taken over they may come at once.
+  Notification has_coordinator_;
+  Notification has_launched_;  // or has failed to
 
   // Written by Start only. A launcher that refused may be running another cluster.
   bool launched_ = false;

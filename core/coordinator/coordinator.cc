@@ -25,6 +25,7 @@
 #include "core/coordinator/server/control_plane.h"
 #include "core/coordinator/server/coordinator_server.h"
 #include "core/coordinator/server/program_source.h"
+#include "core/coordinator/server/saved_state.h"
 #include "core/coordinator/state/sidecar.h"
 #include "core/coordinator/view/cluster_recorder.h"
 #include "core/coordinator/view/event_log.h"
@@ -358,7 +359,6 @@ absl::Status Coordinator::Open(CoordinatorOptions options) {
         return ca->SignNodeKey(public_key, name);
       },
       view_.get(), recorder_.get(), journal_.get());
-  plane_->Start();
   absl::StatusOr<std::unique_ptr<CoordinatorServer>> server =
       CoordinatorServer::Start({.bind_address = options.bind_address,
                                 .port = options.port,
@@ -385,6 +385,7 @@ absl::Status Coordinator::Open(CoordinatorOptions options) {
   command_ = CommandOf(options.program);
   name_ = options.name;
   log_dir_ = options.log_dir;
+  plane_->Start();  // last: whom its observer tells of an earlier failure may wait for all of this
   return absl::OkStatus();
 }
 
@@ -396,9 +397,26 @@ void Coordinator::Shutdown() {
   if (server_ != nullptr) server_->Shutdown();
 }
 
+absl::StatusOr<bool> Coordinator::HoldsCluster(const std::string& state_folder) {
+  return StateJournal::HoldsCluster(state_folder);
+}
+
+AgentTicket::Standing Coordinator::StandingOf(int executor_id) const {
+  if (journal_ == nullptr) return AgentTicket::Standing::kNew;
+  const StateImage& image = journal_->restored();
+  const bool over = image.cancel().has_value() ||
+                    std::any_of(image.slots().begin(), image.slots().end(),
+                                [](const auto& slot) { return slot.second.has_failure(); });
+  const auto slot = image.slots().find(executor_id);
+  return ToStanding(slot == image.slots().end() ? v1::SlotRecord() : slot->second, over);
+}
+
 void Coordinator::GiveUpState() {
   if (journal_ != nullptr) journal_->Remove();
 }
+
+absl::Status Coordinator::fenced() const { return plane_->driver().fenced(); }
+void Coordinator::Leave() { plane_->driver().Leave(); }
 
 int Coordinator::port() const { return server_->port(); }
 const std::string& Coordinator::ca_pem() const { return ca_->ca_pem(); }
@@ -559,7 +577,7 @@ void Coordinator::PublishClusterFile() {
 // A record of what became of the cluster takes the file's place.
 void Coordinator::WithdrawClusterFile() {
   const std::string path = std::exchange(cluster_file_, "");
-  if (path.empty()) return;
+  if (path.empty() || !fenced().ok()) return;  // another driver has written it again
   EndedCluster ended = {.cluster_id = cluster_id_,
                         .name = name_,
                         .program = program_path_,

@@ -51,6 +51,7 @@
 #include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "millrace/agent_exit.h"
+#include "millrace/agent_ticket.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/cluster_status.h"
 
@@ -201,10 +202,22 @@ class Coordinator {
   // it. New agents are turned away from these slots.
   void Stop(NodeFilter filter, absl::string_view reason, bool now = false);
 
+  // Whether a state folder holds a cluster that has not ended. The system's error if that cannot be
+  // seen.
+  [[nodiscard]] static absl::StatusOr<bool> HoldsCluster(const std::string& state_folder);
+  // As the driver before left this slot, for whoever starts agents; kNew where there was none. The
+  // slot must exist.
+  [[nodiscard]] AgentTicket::Standing StandingOf(int executor_id) const;
   // Where what another driver needs is written; null if none can take over.
   [[nodiscard]] StateJournal* journal() const { return journal_.get(); }
-  // There is nothing to take over any more: the cluster is about to end.
+  // There is nothing to take over any more: the cluster has ended.
   void GiveUpState();
+  // OK while this coordinator has its cluster; ABORTED once another driver has taken it over: it
+  // decides nothing any more, and its waits return this.
+  [[nodiscard]] absl::Status fenced() const;
+  // Leaves the cluster as it is for another driver, as if this one had been killed: agents look for
+  // that one, and fenced() is UNAVAILABLE.
+  void Leave();
 
   // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until
   // Shutdown(). Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.

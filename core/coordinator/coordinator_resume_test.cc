@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
+#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/fake_agent.h"
@@ -39,6 +40,9 @@ class CoordinatorResumeTest : public ::testing::Test {
     options.lost_after = kLong;
     options.lease = kLong;
     options.state_folder = folder_;
+    options.failure.restart.max_restarts = restarts_;
+    if (observer_ != nullptr) options.output_window_bytes = int64_t{64} << 10;
+    options.observer = observer_;
     options.resume = resume;
     return options;
   }
@@ -114,6 +118,8 @@ class CoordinatorResumeTest : public ::testing::Test {
 
   const TempDir dir_ = *TempDir::Create("resume");
   const std::string folder_ = JoinPath(dir_.path(), "state");
+  int restarts_ = 0;
+  CoordinatorObserver* observer_ = nullptr;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<FakeAgent>> agents_;
 };
@@ -185,6 +191,115 @@ TEST_F(CoordinatorResumeTest, AFailureOfTheClusterIsNotForgotten) {
   Replace();
   EXPECT_THAT(coordinator_->WaitRunning(kLong),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("exited with code 3")));
+}
+
+TEST_F(CoordinatorResumeTest, HowTheFirstNodeFailedIsKept) {
+  Start();
+  BringUp();
+  agents_[1]->SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 11});
+  EXPECT_THAT(coordinator_->WaitFailure(kLong), StatusIs(absl::StatusCode::kAborted));
+  agents_[0]->SendExit({.kind = ExitStatus::Kind::kExited, .code = 3});
+  EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+  const NodeFailure before = *coordinator_->Snapshot().first_cause;
+  Replace();
+  ASSERT_FALSE(coordinator_->WaitRunning(kLong).ok());
+  const NodeFailure after = *coordinator_->Snapshot().first_cause;
+  EXPECT_EQ(after.executor_id, 1);
+  EXPECT_EQ(after.exit.signal, 11);
+  EXPECT_EQ(after.pid, before.pid);
+  EXPECT_EQ(after.stderr_tail, before.stderr_tail);
+  EXPECT_EQ(coordinator_->Snapshot().folded_failures, 1);
+}
+
+TEST_F(CoordinatorResumeTest, WhoseAgentWasKnownToBeGoneIsReplacedWithoutItsLease) {
+  restarts_ = 1;
+  Start();
+  BringUp();
+  agents_[1]->Cancel();
+  coordinator_->ReportAgentExit(
+      {.executor_id = 1, .status = absl::UnavailableError("its host is gone")});
+  ASSERT_EQ(coordinator_->Snapshot().slots[1].state, SlotState::kLost);
+  EXPECT_EQ(coordinator_->StandingOf(1),
+            AgentTicket::Standing::kNew);  // there was no driver before
+  Replace();
+  EXPECT_EQ(coordinator_->StandingOf(0), AgentTicket::Standing::kTaken);
+  EXPECT_EQ(coordinator_->StandingOf(1), AgentTicket::Standing::kReplaced);
+  coordinator_->ReportAgentStarted(1, 77);
+  FakeAgentOptions options = FakeAgentOptions::For(*coordinator_);
+  options.executor_id = 1;
+  options.agent_id = "another";
+  FakeAgent other(options);
+  ASSERT_TRUE(other.WaitRegistered());
+  EXPECT_EQ(other.registered()->attempt(), 1u);
+}
+
+TEST_F(CoordinatorResumeTest, AgentsOfWhatIsOverAreLookedForAndNotStarted) {
+  using Standing = AgentTicket::Standing;
+  Start();
+  Agent(0, v1::NODE_STATE_RUNNING);
+  Replace();
+  EXPECT_EQ(coordinator_->StandingOf(0), Standing::kTaken);
+  EXPECT_EQ(coordinator_->StandingOf(1), Standing::kNew);
+  Agent(0).SendExit({.kind = ExitStatus::Kind::kExited, .code = 3});
+  ASSERT_FALSE(coordinator_->WaitFailure(kLong).ok());
+  Replace();
+  EXPECT_EQ(coordinator_->StandingOf(0), Standing::kTaken);
+  EXPECT_EQ(coordinator_->StandingOf(1), Standing::kTaken);
+}
+
+TEST_F(CoordinatorResumeTest, AnEndThatWasAskedForIsNotForgotten) {
+  Start();
+  BringUp();
+  coordinator_->Cancel("SIGTERM");
+  coordinator_->Stop(NodeFilter::kAll, "SIGTERM");
+  EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+  Replace();
+  EXPECT_THAT(coordinator_->WaitRunning(kLong),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("SIGTERM")));
+}
+
+TEST_F(CoordinatorResumeTest, WhatADriverLeavesIsThereForTheNext) {
+  Start();
+  BringUp();
+  coordinator_->Leave();
+  EXPECT_THAT(coordinator_->fenced(), StatusIs(absl::StatusCode::kUnavailable));
+  for (const auto& agent : agents_) {
+    EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong),
+              StatusIs(absl::StatusCode::kUnavailable));
+  Replace();
+  Agent(0, v1::NODE_STATE_RUNNING);
+  Agent(1, v1::NODE_STATE_RUNNING);
+  EXPECT_THAT(coordinator_->WaitRunning(kLong), IsOk());
+}
+
+TEST_F(CoordinatorResumeTest, OutputGoesOnWhereTheAgentIs) {
+  class Bytes : public CoordinatorObserver {
+   public:
+    void OnBytes(int, const NodeRole&, LogSource, std::string bytes,
+                 const std::function<void()>& taken) override {
+      taken();
+      if (bytes == "more") more_.Notify();
+    }
+    [[nodiscard]] bool WaitMore() { return more_.WaitForNotificationWithTimeout(kLong); }
+
+   private:
+    Notification more_;
+  } bytes;
+  observer_ = &bytes;
+  Start();
+  BringUp();
+  Replace();
+  FakeAgent& again = Agent(1, v1::NODE_STATE_RUNNING);
+  v1::AgentMessage message;
+  message.mutable_output()->set_source(v1::LogLines::SOURCE_STDOUT);
+  message.mutable_output()->set_offset(5000);
+  message.mutable_output()->set_data("more");
+  again.Send(message);
+  EXPECT_TRUE(bytes.WaitMore());
+  agents_.clear();
+  coordinator_.reset();  // before its observer
 }
 
 TEST_F(CoordinatorResumeTest, WhatWasAskedToStopIsAskedAgain) {
@@ -261,9 +376,12 @@ TEST_F(CoordinatorResumeTest, ADriverWhoseClusterWasTakenOverLetsGoOfIt) {
   std::filesystem::remove(JoinPath(folder_, "lock"));
   auto next = StateJournal::Resume(folder_);
   ASSERT_THAT(next.status(), IsOk());
-  coordinator_->EndFeed("input");
+  // Though nothing happens that it would write down.
   EXPECT_THAT(coordinator_->WaitFailure(kLong),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("taken over")));
+  EXPECT_THAT(coordinator_->fenced(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong),
+              StatusIs(absl::StatusCode::kAborted));
   for (const auto& agent : agents_) {  // to look for the other one
     EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kUnavailable));
   }
@@ -286,6 +404,14 @@ TEST_F(CoordinatorResumeTest, AnotherClusterIsNoResumption) {
   options.program.path = "/bin/false";
   EXPECT_THAT(Coordinator::Start(options),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another program")));
+  options = Options(/*resume=*/true);
+  options.input_mode = InputMode::kDirect;
+  EXPECT_THAT(Coordinator::Start(options),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another input mode")));
+  options = Options(/*resume=*/true);
+  options.feed.queues = {"input", "more"};
+  EXPECT_THAT(Coordinator::Start(options),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another set of queues")));
   Start(/*resume=*/true);
 }
 

@@ -64,6 +64,9 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket, bool node_stdin)
               {"descriptor_limit", OriginalDescriptorLimit()}};
   if (node_stdin) params["node_stdin"] = true;
   if (on_counts_ != nullptr) params["count_events"] = true;
+  if (ticket.connect_timeout > absl::ZeroDuration()) {
+    params["connect_timeout_ms"] = absl::ToInt64Milliseconds(ticket.connect_timeout);
+  }
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
   const std::string line =

@@ -56,9 +56,10 @@ ALLOWED = {
     # What is kept on a disk: records, and no idea of what they mean.
     "core/coordinator/journal": _LEAVES | {"core/proto"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
+    # Of core/launch the ticket: how a driver that takes over stands with its agents.
     "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/journal",
-                                           "core/coordinator/view", "core/balance"},
-    "core/coordinator": _CONTROL | {"core/balance"},
+                                           "core/coordinator/view", "core/balance", "core/launch"},
+    "core/coordinator": _CONTROL | {"core/balance", "core/launch"},
     "core/gpu": _BASE,
     "core/agent/loop": _BASE,
     "core/agent/link": _CONTROL | {"core/agent/loop", "core/gpu"},

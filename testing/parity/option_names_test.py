@@ -69,6 +69,7 @@ _MISSING = {
         "coordinator_port_range": "it is the coordinator's own port_range",
         "observer": "events are lines; output_events and metric_events ask for them",
         "progress": _OF_THIS_PROCESS,
+        "resume": _OF_DRIVERS,
         "stop_request": "a request of its own",
     },
     ("json", "ClusterObserver"): {
@@ -80,6 +81,7 @@ _MISSING = {
     ("java", "ClusterOptions"): {
         "cluster_file": "always written on Spark",
         "progress": "Spark has its own",
+        "resume": "a driver on Spark takes its executors, and so its agents, along",
         "stop_request": "a thread is interrupted",
     },
     ("java", "ClusterObserver"): {
@@ -87,7 +89,7 @@ _MISSING = {
         "on_restart": "a warning of the coordinator",
         "on_bytes": _OF_DRIVERS,
     },
-    ("python", "ClusterOptions"): {"stop_request": "Ctrl-C"},
+    ("python", "ClusterOptions"): {"resume": _OF_DRIVERS, "stop_request": "Ctrl-C"},
     ("python", "ClusterObserver"): {
         **dict.fromkeys(("on_failure", "on_operator_stop"), _OF_ERRORS),
         "on_bytes": _OF_DRIVERS,
@@ -99,6 +101,7 @@ _MISSING = {
     ("c", "NodeOptions"): {"release_port": "keep_port: zero is the default"},
     ("c", "ClusterOptions"): {
         "cluster_file": "no_cluster_file: zero is the default",
+        "resume": _OF_DRIVERS,
         "stop_request": "stop: a millrace_stop",
     },
     ("c", "ClusterObserver"): {
@@ -112,6 +115,7 @@ _MISSING = {
     ("c", "LocalLauncherOptions"): dict.fromkeys(("stdin_fd", "stdin_executor"), _OF_DRIVERS),
     ("flags", "all"): {
         **dict.fromkeys(("node", "failure", "restart"), _OF_GROUPS),
+        "resume": _OF_DRIVERS,
         **dict.fromkeys(
             ("input_mode", "feed", "queues", "port_range", "budget_bytes", "curve_only", "shared_memory"),
             _OF_FED_CLUSTERS,

@@ -19,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/net/certificate.h"
 #include "core/net/grpc_log.h"
+#include "core/proto/time_proto.h"
 #include "millrace/agent_ticket.h"
 #include "millrace/status_macros.h"
 
@@ -30,6 +31,7 @@ constexpr size_t kMaxUsedIds = 4096;
 constexpr int kMaxRefusals = 10;
 constexpr size_t kAdoptionIdDigits = 32;
 constexpr size_t kMaxTextBytes = 128;
+constexpr absl::Duration kMaxConnectTimeout = absl::Hours(24);
 constexpr absl::Duration kSecretPoll = absl::Seconds(1);
 // How long an agent may take to end after its stdin was closed.
 constexpr absl::Duration kEndGrace = absl::Seconds(5);
@@ -253,7 +255,11 @@ void ListenMode::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Ho
       adoption_->stream->Close(absl::CancelledError("another stream took this adoption over"));
     }
     adoption_->stream = stream;
+    adoption_->hold.set_driver(hold.driver());  // another one, it may be
     SayHeld();
+  } else if (same_slot && hold.number() != 0 && hold.number() < held.number()) {
+    Refuse(stream, hold, Refusal::kReplayed,
+           absl::AlreadyExistsError("this adoption is over: there was another"));
   } else if (same_slot) {
     if (next_stream_ != nullptr) next_stream_->Close(absl::CancelledError("there is a later one"));
     next_stream_ = stream;
@@ -303,6 +309,10 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   ticket.token = start.token();
   ticket.working_dir = start.working_dir();
   ticket.advertise = Advertised();
+  if (start.has_connect_timeout()) {
+    ticket.connect_timeout = std::clamp(DurationFromProto(start.connect_timeout()),
+                                        absl::Milliseconds(1), kMaxConnectTimeout);
+  }
   AgentProcess::OnCounts on_counts;
   if (metrics_ != nullptr) on_counts = [this](const Json& event) { OnCounts(event); };
   absl::StatusOr<std::unique_ptr<AgentProcess>> agent = AgentProcess::Spawn(
@@ -422,6 +432,8 @@ void ListenMode::Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Ho
 
 void ListenMode::OnRefused(const std::string& peer, Refusal refusal, const absl::Status& why) {
   numbers_->Refused(refusal);
+  // A driver that looks for the slot's present adoption asks for those before it.
+  if (refusal == Refusal::kReplayed) return;
   const absl::Time now = absl::Now();
   if (now - refusals_since_ > absl::Minutes(1)) {
     refusals_since_ = now;

@@ -73,6 +73,9 @@ void StateImage::Apply(const v1::StateRecord& record) {
         feed->result = record.result();
       }
       break;
+    case Case::kCancel:
+      if (!cancel_.has_value() || record.cancel().by_operator()) cancel_ = record.cancel();
+      break;
     case Case::RECORD_NOT_SET:
       break;
   }
@@ -93,6 +96,7 @@ std::vector<v1::StateRecord> StateImage::Records() const {
   }
   for (const v1::FeedEnd& end : feed_ends_) *add().mutable_feed_end() = end;
   for (const std::string& queue : ended_queues_) add().mutable_end_feed()->set_queue(queue);
+  if (cancel_.has_value()) *add().mutable_cancel() = *cancel_;
   for (const FeedImage& feed : feeds_) {
     *add().mutable_feed() = feed.feed;
     for (const auto& [partition, session] : feed.begun) *add().mutable_session() = session;

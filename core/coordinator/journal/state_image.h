@@ -48,6 +48,8 @@ class StateImage {
   }
   [[nodiscard]] const std::deque<v1::FeedEnd>& feed_ends() const { return feed_ends_; }
   [[nodiscard]] const std::vector<std::string>& ended_queues() const { return ended_queues_; }
+  // Unset: nobody asked for the end.
+  [[nodiscard]] const std::optional<v1::CancelRecord>& cancel() const { return cancel_; }
   // In the order in which they were opened.
   [[nodiscard]] const std::vector<FeedImage>& feeds() const { return feeds_; }
 
@@ -62,6 +64,7 @@ class StateImage {
   std::map<int, std::deque<v1::AnswerRecord>> answers_;  // by executor id
   std::deque<v1::FeedEnd> feed_ends_;
   std::vector<std::string> ended_queues_;
+  std::optional<v1::CancelRecord> cancel_;
   std::vector<FeedImage> feeds_;
 };
 

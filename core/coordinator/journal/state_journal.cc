@@ -131,7 +131,26 @@ std::vector<uint64_t> Journals(const std::string& folder) {
   return epochs;
 }
 
+// What drivers that were killed were about to write.
+void RemoveUnfinished(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = absl::StartsWith(name, kJournalPrefix) || absl::StartsWith(name, "cluster.");
+    if (ours && absl::StrContains(name, ".tmp.")) ::unlink(entry.path().c_str());
+  }
+}
+
 std::string HeadPath(const std::string& folder) { return JoinPath(folder, "cluster"); }
+std::string LockPath(const std::string& folder) { return JoinPath(folder, "lock"); }
+
+// Whether `fd` is what is there under this name.
+bool IsStill(int fd, const std::string& path) {
+  struct stat opened = {};
+  struct stat named = {};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
 
 v1::StateRecord ThisDriver(uint64_t epoch) {
   v1::StateRecord record;
@@ -164,17 +183,20 @@ absl::StatusOr<std::unique_ptr<StateJournal>> StateJournal::Lock(const std::stri
         "may enter: chmod 700 ",
         folder));
   }
-  const std::string path = JoinPath(folder, "lock");
-  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.valid()) return SystemError("cannot open", path);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError("cannot lock", path);
-    const std::string holder = ReadFile(path, 4096).value_or("");
-    return absl::FailedPreconditionError(
-        absl::StrCat("the cluster of ", folder, " has a driver, ",
-                     holder.empty() ? "another process" : EscapeControls(holder),
-                     ": it is not taken over while that lives"));
-  }
+  const std::string path = LockPath(folder);
+  UniqueFd lock;
+  do {  // a driver that ends removes it
+    lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock.valid()) return SystemError("cannot open", path);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return SystemError("cannot lock", path);
+      const std::string holder = ReadFile(path, 4096).value_or("");
+      return absl::FailedPreconditionError(
+          absl::StrCat("the cluster of ", folder, " has a driver, ",
+                       holder.empty() ? "another process" : EscapeControls(holder),
+                       ": it is not taken over while that lives"));
+    }
+  } while (!IsStill(lock.get(), path));
   const std::string own = absl::StrCat("pid ", ::getpid(), " on ", LocalHostname());
   if (::ftruncate(lock.get(), 0) != 0 ||
       ::pwrite(lock.get(), own.data(), own.size(), 0) != static_cast<ssize_t>(own.size())) {
@@ -200,6 +222,7 @@ absl::StatusOr<std::unique_ptr<StateJournal>> StateJournal::Create(const std::st
   }
   // Of drivers that died before they had a cluster.
   for (const uint64_t epoch : Journals(folder)) ::unlink(journal->JournalPath(epoch).c_str());
+  RemoveUnfinished(folder);
   journal->head_ = head;
   journal->head_.set_version(kVersion);
   journal->epoch_ = 1;
@@ -239,6 +262,7 @@ absl::StatusOr<std::unique_ptr<StateJournal>> StateJournal::Resume(const std::st
   journal->image_ = journal->restored_;
   MILLRACE_RETURN_IF_ERROR(journal->Begin(journal->epoch_, /*replace=*/false));
   for (const uint64_t epoch : epochs) ::unlink(journal->JournalPath(epoch).c_str());
+  RemoveUnfinished(folder);
   return journal;
 }
 
@@ -283,12 +307,7 @@ absl::Status StateJournal::Write(absl::string_view bytes) {
 absl::Status StateJournal::Append(const std::vector<v1::StateRecord>& records, bool sync) {
   MutexLock lock(&mu_);
   if (!status_.ok() || records.empty()) return status_;
-  struct stat info = {};
-  if (::fstat(file_.get(), &info) != 0 || info.st_nlink == 0) {
-    status_ = absl::AbortedError(absl::StrCat("another driver has taken over the cluster of ",
-                                              folder_, ": this one has it no more"));
-    return status_;
-  }
+  MILLRACE_RETURN_IF_ERROR(Fenced());
   status_ = Write(Frames(records));
   if (status_.ok() && sync && ::fdatasync(file_.get()) != 0) {
     status_ = SystemError("cannot sync the journal in", folder_);
@@ -303,11 +322,26 @@ absl::Status StateJournal::Append(const std::vector<v1::StateRecord>& records, b
   return status_;
 }
 
+absl::Status StateJournal::Fenced() {
+  struct stat info = {};
+  if (::fstat(file_.get(), &info) == 0 && info.st_nlink > 0) return absl::OkStatus();
+  status_ = absl::AbortedError(absl::StrCat("another driver has taken over the cluster of ",
+                                            folder_, ": this one has it no more"));
+  return status_;
+}
+
+absl::Status StateJournal::CheckFence() {
+  MutexLock lock(&mu_);
+  if (status_.ok()) return Fenced();
+  return absl::IsAborted(status_) ? status_ : absl::OkStatus();
+}
+
 void StateJournal::Remove() {
   MutexLock lock(&mu_);
+  if (status_.ok() && Fenced().ok()) status_ = absl::FailedPreconditionError("the cluster is over");
   if (absl::IsAborted(status_)) return;  // they are another's
-  if (status_.ok()) status_ = absl::FailedPreconditionError("the cluster is over");
   RemoveFiles();
+  ::unlink(LockPath(folder_).c_str());
 }
 
 void StateJournal::RemoveFiles() {

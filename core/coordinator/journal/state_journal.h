@@ -76,7 +76,12 @@ class StateJournal {
   // are gone, since what they say would be old.
   absl::Status Append(const std::vector<v1::StateRecord>& records, bool sync = false);
 
-  // The cluster is over: there is nothing to resume. Idempotent.
+  // Whether another driver has taken the cluster over (ABORTED, from then on that of Append() too);
+  // otherwise OK.
+  absl::Status CheckFence();
+
+  // The cluster is over: there is nothing to resume. Nothing happens if it is another driver's.
+  // Idempotent.
   void Remove();
 
  private:
@@ -88,6 +93,7 @@ class StateJournal {
   absl::Status Begin(uint64_t epoch, bool replace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Write(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RemoveFiles() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Fenced() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::string JournalPath(uint64_t epoch) const;
 
   const std::string folder_;

@@ -104,13 +104,30 @@ TEST_F(StateJournalTest, ADriverWhoseClusterWasTakenOverHearsOfIt) {
   EXPECT_THAT(Resume()->restored().kv(), ElementsAre(Pair("a", "1"), Pair("b", "1")));
 }
 
+TEST_F(StateJournalTest, ADriverThatIsTheOneBeforeFindsOutAndRemovesNothing) {
+  const auto first = Create();
+  EXPECT_THAT(first->CheckFence(), IsOk());
+  ASSERT_EQ(::unlink(JoinPath(folder_, "lock").c_str()), 0);
+  const auto second = Resume();
+  first->Remove();
+  EXPECT_THAT(first->CheckFence(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(second->CheckFence(), IsOk());
+  EXPECT_THAT(StateJournal::HoldsCluster(folder_), IsOkAndHolds(true));
+}
+
 TEST_F(StateJournalTest, AClusterThatIsThereIsNotReplaced) {
   Create();
   EXPECT_THAT(StateJournal::Create(folder_, head_), StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
 TEST_F(StateJournalTest, AfterTheEndThereIsNothingToResume) {
-  Create()->Remove();
+  ASSERT_THAT(Create()->Append({Kv("a", "1")}), IsOk());
+  // Of drivers that were killed inside of a write.
+  for (const char* name : {"journal.2.tmp.0123", "cluster.tmp.Ab01"}) {
+    ASSERT_THAT(WriteFileAtomic(JoinPath(folder_, name), "x"), IsOk());
+  }
+  Resume()->Remove();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
   EXPECT_THAT(StateJournal::Resume(folder_), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(Create()->epoch(), 1);
 }

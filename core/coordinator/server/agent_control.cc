@@ -110,8 +110,8 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
-    if (state_->fenced) {
-      admission = absl::UnavailableError(state_->cancelled.message());
+    if (!state_->fenced.ok()) {
+      admission = absl::UnavailableError(state_->fenced.message());
       return;
     }
     id = state_->next_stream_id++;
@@ -296,7 +296,10 @@ void AgentControl::HandleSample(int executor_id, const v1::NodeSample& sample) {
 
 AgentControl::Output& AgentControl::OutputOf(int executor_id, uint32_t attempt) {
   const auto [found, created] = outputs_.try_emplace({executor_id, attempt});
-  if (created) found->second.agent_id = state_->table.agent_id(executor_id);
+  if (created) {
+    found->second.agent_id = state_->table.agent_id(executor_id);
+    found->second.begun = !state_->options.resume;
+  }
   return found->second;
 }
 
@@ -306,6 +309,9 @@ void AgentControl::HandleOutput(int executor_id, v1::OutputData& data) {
   const OutputKey key(executor_id, data.attempt());
   Output& output = OutputOf(executor_id, data.attempt());
   const uint64_t end = data.offset() + (data.end() ? 1 : data.data().size());
+  if (!std::exchange(output.begun, true)) {
+    output.received = output.taken = output.credited = data.offset();
+  }
   if (end <= output.received) {  // again, over a new stream; so the credit may have been lost
     SendOutputCredit(key, output);
     return;

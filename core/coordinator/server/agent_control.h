@@ -86,6 +86,7 @@ class AgentControl {
     uint64_t taken = 0;
     uint64_t credited = 0;  // as its agent was told
     bool ended = false;
+    bool begun = true;  // false: where it begins is what comes first; a driver before has the rest
     std::string agent_id;  // whose node wrote it
     [[nodiscard]] bool complete() const { return ended && taken == received; }
   };

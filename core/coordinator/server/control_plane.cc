@@ -67,9 +67,16 @@ absl::Duration ControlPlane::TimeToTick() const {
 void ControlPlane::Tick() {
   state_.Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu) {
     if (state_.shut_down) return;
+    if (state_.journal != nullptr) {
+      if (absl::Status ours = state_.journal->CheckFence(); !ours.ok()) state_.Fence(ours);
+    }
+    const absl::Duration now = state_.clock->SteadyNow();
+    if (!state_.fenced.ok()) {
+      state_.timer_wakes_at = now + state_.longest_sleep;
+      return;
+    }
     agents_.TellHeldExits(effects);
     state_.table.Tick(effects);
-    const absl::Duration now = state_.clock->SteadyNow();
     state_.ReplyKv(state_.kv.Expire(now));
     state_.ReplyBarrier(state_.barriers.Expire(now));
     const absl::Duration next = std::min({state_.table.NextDeadline(), state_.kv.NextDeadline(),

@@ -126,7 +126,9 @@ void ControlState::Perform(TableEffects& effects) {
     Send(start.stream_id, message);
     if (IsFedRole(options.roles[start.executor_id].job_name)) SendFeedState(start.stream_id);
   }
-  for (const int id : effects.relaunch) observer.PostRelaunch(id);
+  for (const int id : effects.relaunch) {
+    if (fenced.ok()) observer.PostRelaunch(id);
+  }
   for (const NodeRestart& restart : effects.restarts) {
     MILLRACE_LOG(INFO) << RestartText(restart);
     observer.PostRestart(restart);
@@ -276,8 +278,15 @@ void ControlState::JournalKv(const std::string& key, const std::string* value) {
   Journal(std::move(record));
 }
 
+void ControlState::JournalCancel(absl::string_view reason, bool by_operator) {
+  v1::StateRecord record;
+  record.mutable_cancel()->set_reason(std::string(reason));
+  record.mutable_cancel()->set_by_operator(by_operator);
+  Journal(std::move(record));
+}
+
 void ControlState::WriteJournal(const TableEffects& effects) {
-  if (shut_down || fenced) return;
+  if (shut_down || !fenced.ok()) return;
   for (const int id : effects.changed) {
     const SavedSlot slot = table.Save(id);
     if (slot.nonce.empty() && !slot.stop_asked) continue;
@@ -297,16 +306,19 @@ void ControlState::WriteJournal(const TableEffects& effects) {
   }
   const absl::Status written = journal->Append(to_journal_);
   to_journal_.clear();
-  if (!absl::IsAborted(written)) return;  // otherwise it has said what follows
-  fenced = true;
-  cancelled = written;
-  MILLRACE_LOG(ERROR) << written.message();
+  if (absl::IsAborted(written)) Fence(written);  // otherwise it has said what follows
+}
+
+void ControlState::Fence(const absl::Status& why) {
+  if (shut_down || !fenced.ok()) return;
+  fenced = cancelled = why;
+  MILLRACE_LOG(ERROR) << why.message();
   for (const auto& [id, stream] : streams) {
-    stream.stream->Close(absl::UnavailableError(written.message()));
+    stream.stream->Close(absl::UnavailableError(why.message()));
     to_flush.push_back(stream.stream);
   }
   streams.clear();
-  observer.PostFailure(written);
+  observer.PostFailure(why);
   changed.SignalAll();
 }
 
@@ -321,6 +333,10 @@ void ControlState::Restore() {
       // Where it is its agent says as it comes back; of one that has ended nobody will ask.
       if (slot.has_feed() && table.state(id) == SlotState::kFinished) node.feed.emplace();
     }
+    std::stable_sort(effects->failures.begin(), effects->failures.end(),
+                     [](const NodeFailure& one, const NodeFailure& other) {
+                       return one.first_sign < other.first_sign;
+                     });
     table.RestoreSpec(image.spec_epoch());
     std::vector<KvStore::Completion> nobody;
     for (const auto& [key, value] : image.kv()) kv.Set(key, value, &nobody).IgnoreError();
@@ -333,6 +349,10 @@ void ControlState::Restore() {
           NodeOf(id).passed.push_back(answer.barrier());
         }
       }
+    }
+    if (image.cancel().has_value()) {
+      cancelled = absl::CancelledError(image.cancel()->reason());
+      if (image.cancel()->by_operator()) stop_request = cancelled;
     }
     feed_ends = image.feed_ends();
     ended_queues = image.ended_queues();

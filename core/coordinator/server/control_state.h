@@ -117,6 +117,9 @@ struct ControlState {
   // `value` null: the key is gone.
   void JournalKv(const std::string& key, const std::string* value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void JournalCancel(absl::string_view reason, bool by_operator) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Lets go of the cluster: agents look for another driver, and waits return `why`. Once.
+  void Fence(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // The timer looks no later than then.
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -151,8 +154,8 @@ struct ControlState {
   absl::Status cancelled ABSL_GUARDED_BY(mu);
   absl::Status stop_request ABSL_GUARDED_BY(mu);
   bool shut_down ABSL_GUARDED_BY(mu) = false;
-  // Another driver has the cluster now: this one decides nothing any more.
-  bool fenced ABSL_GUARDED_BY(mu) = false;
+  // Not OK: another driver has the cluster now, or may have it. This one decides nothing any more.
+  absl::Status fenced ABSL_GUARDED_BY(mu);
   absl::Duration timer_wakes_at ABSL_GUARDED_BY(mu);  // steady
 
  private:

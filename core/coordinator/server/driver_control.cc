@@ -102,6 +102,7 @@ absl::Status DriverControl::WaitEnded(NodeFilter filter, absl::Duration timeout)
       timeout,
       [this, filter]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
         if (state_->shut_down) return absl::CancelledError("the coordinator was shut down");
+        if (!state_->fenced.ok()) return state_->fenced;
         for (int id = 0; id < state_->table.size(); ++id) {
           if (state_->Matches(filter, id) && !state_->table.HasEnded(id)) return std::nullopt;
         }
@@ -130,6 +131,7 @@ absl::Status DriverControl::WaitOutput(absl::Duration timeout) {
                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
                   if (state_->shut_down)
                     return absl::CancelledError("the coordinator was shut down");
+                  if (!state_->fenced.ok()) return state_->fenced;
                   if (state_->killed) return absl::CancelledError("the nodes were killed");
                   if (!agents_->AllOutputTaken()) return std::nullopt;
                   return absl::OkStatus();
@@ -146,9 +148,24 @@ absl::Status DriverControl::WaitFailure(absl::Duration timeout) {
 }
 
 void DriverControl::Cancel(absl::string_view reason) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    if (state_->cancelled.ok()) {
+      state_->cancelled = absl::CancelledError(reason);
+      state_->JournalCancel(reason, /*by_operator=*/false);
+    }
+    state_->changed.SignalAll();
+  });
+}
+
+absl::Status DriverControl::fenced() const {
   MutexLock lock(&state_->mu);
-  if (state_->cancelled.ok()) state_->cancelled = absl::CancelledError(reason);
-  state_->changed.SignalAll();
+  return state_->fenced;
+}
+
+void DriverControl::Leave() {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    state_->Fence(absl::UnavailableError("this driver leaves the cluster, which can be resumed"));
+  });
 }
 
 ClusterSpec DriverControl::spec() const {

@@ -41,6 +41,8 @@ class DriverControl {
   absl::Status WaitOutput(absl::Duration timeout);
   absl::Status WaitFailure(absl::Duration timeout);
   void Cancel(absl::string_view reason);
+  [[nodiscard]] absl::Status fenced() const;
+  void Leave();
 
   ClusterSpec spec() const;
   absl::Status first_cause() const;

@@ -13,15 +13,20 @@ namespace millrace {
 
 void OperatorControl::StopCluster(absl::string_view reason, bool now) {
   const std::string text = absl::StrCat("stopped by an operator: ", reason);
-  {
-    MutexLock lock(&state_->mu);
-    if (state_->shut_down) return;
+  bool shut_down = false;
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    shut_down = state_->shut_down;
+    if (shut_down) return;
     state_->recorder->StopRequested(reason, now);
     if (state_->cancelled.ok()) state_->cancelled = absl::CancelledError(text);
-    if (state_->stop_request.ok()) state_->stop_request = absl::CancelledError(text);
+    if (state_->stop_request.ok()) {
+      state_->stop_request = absl::CancelledError(text);
+      state_->JournalCancel(text, /*by_operator=*/true);
+    }
     state_->observer.PostStopRequest(state_->stop_request, now);
     state_->changed.SignalAll();
-  }
+  });
+  if (shut_down) return;
   state_->StopNodes(NodeFilter::kAll, text, now);
 }
 

@@ -1,8 +1,48 @@
 #include "core/coordinator/server/saved_state.h"
 
+#include <string>
+
 #include "core/coordinator/view/wire_conversion.h"
+#include "core/process/exit_status.h"
+#include "core/proto/time_proto.h"
 
 namespace millrace {
+namespace {
+
+v1::FailureRecord ToFailureRecord(const NodeFailure& failure) {
+  v1::FailureRecord record;
+  *record.mutable_error() = ToErrorProto(failure.status);
+  if (failure.exit.kind == ExitStatus::Kind::kExited) record.set_exit_code(failure.exit.code);
+  if (failure.exit.kind == ExitStatus::Kind::kSignaled) record.set_exit_signal(failure.exit.signal);
+  record.set_of_agent(failure.of_agent);
+  record.set_pid(failure.pid);
+  for (const std::string& line : failure.stderr_tail) record.add_stderr_tail(line);
+  record.set_unexplained(failure.unexplained);
+  record.set_consequence(failure.consequence);
+  record.set_no_restart(failure.no_restart);
+  for (const std::string& text : failure.earlier_attempts) record.add_earlier_attempts(text);
+  return record;
+}
+
+NodeFailure ToFailure(const v1::FailureRecord& record) {
+  NodeFailure failure;
+  failure.status = FromErrorProto(record.error());
+  if (record.exit_case() == v1::FailureRecord::kExitCode) {
+    failure.exit = {.kind = ExitStatus::Kind::kExited, .code = record.exit_code()};
+  } else if (record.exit_case() == v1::FailureRecord::kExitSignal) {
+    failure.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = record.exit_signal()};
+  }
+  failure.of_agent = record.of_agent();
+  failure.pid = record.pid();
+  failure.stderr_tail = {record.stderr_tail().begin(), record.stderr_tail().end()};
+  failure.unexplained = record.unexplained();
+  failure.consequence = record.consequence();
+  failure.no_restart = record.no_restart();
+  failure.earlier_attempts = {record.earlier_attempts().begin(), record.earlier_attempts().end()};
+  return failure;
+}
+
+}  // namespace
 
 v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot) {
   v1::SlotRecord record;
@@ -20,7 +60,11 @@ v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot) {
   record.set_stop_asked(slot.stop_asked);
   record.set_stop_now(slot.stop_now);
   record.set_stop_reason(slot.stop_reason);
-  if (!slot.failure.ok()) *record.mutable_failure() = ToErrorProto(slot.failure);
+  record.set_agent_gone(slot.agent_gone);
+  if (slot.failure.has_value()) {
+    *record.mutable_failure() = ToFailureRecord(*slot.failure);
+    *record.mutable_failure()->mutable_first_sign() = TimeToProto(slot.first_sign);
+  }
   return record;
 }
 
@@ -38,8 +82,22 @@ SavedSlot ToSavedSlot(const v1::SlotRecord& record) {
   slot.stop_asked = record.stop_asked();
   slot.stop_now = record.stop_now();
   slot.stop_reason = record.stop_reason();
-  if (record.has_failure()) slot.failure = FromErrorProto(record.failure());
+  slot.agent_gone = record.agent_gone();
+  if (record.has_failure()) {
+    slot.failure = ToFailure(record.failure());
+    slot.first_sign = TimeFromProto(record.failure().first_sign());
+  }
   return slot;
+}
+
+AgentTicket::Standing ToStanding(const v1::SlotRecord& record, bool over) {
+  using Standing = AgentTicket::Standing;
+  // Where nothing is to be started any more, something may have been.
+  const Standing open = over || record.stop_asked() ? Standing::kTaken : Standing::kNew;
+  if (record.nonce().empty()) return open;
+  if (!record.agent_gone()) return Standing::kTaken;
+  if (record.state() == v1::SLOT_STATE_FINISHED || record.has_failure()) return Standing::kEnded;
+  return open == Standing::kNew ? Standing::kReplaced : open;
 }
 
 }  // namespace millrace

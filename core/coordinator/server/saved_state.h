@@ -2,19 +2,22 @@
 //
 // Between the tables and the records of a journal.
 //
-// Defines: ToSlotRecord(), ToSavedSlot().
+// Defines: ToSlotRecord(), ToSavedSlot(), ToStanding().
 
 #ifndef CORE_COORDINATOR_SERVER_SAVED_STATE_H_
 #define CORE_COORDINATOR_SERVER_SAVED_STATE_H_
 
 #include "core/coordinator/state/reservation_table.h"
 #include "core/proto/state.pb.h"
+#include "millrace/agent_ticket.h"
 
 namespace millrace {
 
 // `has_feed` stays unset.
 [[nodiscard]] v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot);
 [[nodiscard]] SavedSlot ToSavedSlot(const v1::SlotRecord& record);
+// What is left to do about the slot's agent; `over`: in a cluster that has failed or is to end.
+[[nodiscard]] AgentTicket::Standing ToStanding(const v1::SlotRecord& record, bool over);
 
 }  // namespace millrace
 

@@ -49,7 +49,8 @@ inline constexpr size_t kMaxClusterNameBytes = 64;
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
 // every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
 // included (they only delay later calls). The queue to the observer is bounded: when it is full,
-// lines and metrics are dropped and counted, slots and failures never. The calls have the names of
+// lines and metrics are dropped and counted, slots and failures never. The first call may come
+// before Start() has returned, which does not wait for it. The calls have the names of
 // the functions of ClusterObserver (millrace/cluster_options.h), which a driver passes them on to.
 class CoordinatorObserver {
  public:

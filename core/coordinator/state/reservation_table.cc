@@ -530,6 +530,8 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   Move(slot, state, effects);
   if (!fatal) return;
   slot.failed_for_good = true;
+  slot.fatal = failure;
+  slot.fatal_sign = clock_->Now() - (clock_->SteadyNow() - failure.first_sign);
   first_failure_ = std::min(first_failure_, clock_->SteadyNow());
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
     effects->stop.push_back({slot.stream_id, "its node is not started again"});
@@ -569,6 +571,8 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   if (slot->healing.has_value()) {
     slot->healing->no_restart = "the cluster was stopped before its next attempt";
     slot->failed_for_good = true;
+    slot->fatal = slot->healing;
+    slot->fatal_sign = clock_->Now();
     effects->failures.push_back(*std::exchange(slot->healing, std::nullopt));
   }
   if (slot->stream_id != 0 && slot->state >= SlotState::kRegistered &&

@@ -118,7 +118,11 @@ struct SavedSlot {
   bool stop_asked = false;
   bool stop_now = false;
   std::string stop_reason;
-  absl::Status failure;  // the cluster's, if it failed for good
+  bool agent_gone = false;  // its agent is known to be dead
+  // The cluster's, if it failed for good; its first_sign means nothing to others, whose date this
+  // is.
+  std::optional<NodeFailure> failure;
+  absl::Time first_sign;
 };
 
 // What follows from an event, in the order in which it should be done.
@@ -217,8 +221,8 @@ class ReservationTable {
   // ---- another table (reservation_table_saved.cc) ----
   [[nodiscard]] SavedSlot Save(int executor_id) const;
   // Before anything else happens, once for each slot: as Save() of an earlier table had it. Its
-  // agent, if it lives, has its lease from now on to come back, and says where its node is. A node
-  // that was to be started again is, in time for an agent that stayed for it.
+  // agent, if it may live, has its lease from now on to come back, and says where its node is. A
+  // node that was to be started again is, in time for an agent that stayed for it.
   void Restore(int executor_id, const SavedSlot& saved, TableEffects* effects);
   // Once the slots are restored, with the last epoch(). The spec has another one from now on, so
   // that every agent takes it as it comes back: it may have missed a change.
@@ -300,7 +304,9 @@ class ReservationTable {
     bool announce = false;   // a new attempt that the peers have not heard of
     bool has_run = false;    // this attempt; counted in ran_
     bool ever_ran = false;   // an attempt: the reservation, with its limit, is over for this slot
-    bool failed_for_good = false;  // its failure is the cluster's
+    bool failed_for_good = false;  // its failure is the cluster's: `fatal`
+    std::optional<NodeFailure> fatal;
+    absl::Time fatal_sign;  // its first sign, by the date
     bool stop_asked = false;
     bool stop_now = false;  // only with stop_asked
     std::string stop_reason;

@@ -7,6 +7,20 @@
 #include "core/coordinator/state/reservation_table.h"
 
 namespace millrace {
+namespace {
+
+void RestoreFailure(const NodeFailure& saved, NodeFailure* failure) {
+  failure->exit = saved.exit;
+  failure->of_agent = saved.of_agent;
+  failure->pid = saved.pid;
+  failure->stderr_tail = saved.stderr_tail;
+  failure->unexplained = saved.unexplained;
+  failure->consequence = saved.consequence;
+  failure->no_restart = saved.no_restart;
+  failure->earlier_attempts = saved.earlier_attempts;
+}
+
+}  // namespace
 
 SavedSlot ReservationTable::Save(int executor_id) const {
   const Slot& slot = slots_[executor_id];
@@ -22,7 +36,9 @@ SavedSlot ReservationTable::Save(int executor_id) const {
           .stop_asked = slot.stop_asked,
           .stop_now = slot.stop_now,
           .stop_reason = slot.stop_reason,
-          .failure = slot.failed_for_good ? slot.error : absl::OkStatus()};
+          .agent_gone = slot.agent_dead,
+          .failure = slot.fatal,
+          .first_sign = slot.fatal_sign};
 }
 
 void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEffects* effects) {
@@ -43,38 +59,33 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
   slot.restarts.assign(saved.restarts, now);
   by_agent_.insert_or_assign(slot.agent_id, executor_id);
   // Another agent must not have the slot before the lease of this one is over.
-  slot.agent_dead = saved.state == SlotState::kFinished;
+  slot.agent_dead = saved.agent_gone || saved.state == SlotState::kFinished;
   slot.lease_until = now + options_.lease;
-  switch (saved.state) {
-    case SlotState::kFinished:
-      Move(slot, SlotState::kFinished, effects);
-      break;
-    case SlotState::kFailed:
-      slot.error = saved.failure;
-      Move(slot, SlotState::kFailed, effects);
-      if (!saved.failure.ok()) {
-        slot.failed_for_good = true;
-        effects->failures.push_back(Describe(slot, saved.failure));
-      } else if (!slot.stop_asked) {
-        slot.restart_at = now + options_.lost_after;
-      }
-      break;
-    case SlotState::kLost:
-      if (!saved.failure.ok()) {
-        slot.error = saved.failure;
-        slot.failed_for_good = true;
-        Move(slot, SlotState::kLost, effects);
-        effects->failures.push_back(Describe(slot, saved.failure));
-        break;
-      }
-      [[fallthrough]];  // its agent may come back yet
-    default:
-      // The agent's own report takes it on from here.
-      Move(slot,
-           saved.state == SlotState::kConnected ? SlotState::kConnected : SlotState::kRegistered,
-           effects);
-  }
   slot.ever_ran = saved.ever_ran;
+  if (saved.failure.has_value()) {
+    slot.error = saved.failure->status;
+    slot.failed_for_good = true;
+    slot.fatal = Describe(slot, saved.failure->status);
+    RestoreFailure(*saved.failure, &*slot.fatal);
+    slot.fatal_sign = saved.first_sign;
+    slot.fatal->first_sign = now - std::max(clock_->Now() - saved.first_sign, absl::ZeroDuration());
+    Move(slot, saved.state == SlotState::kLost ? SlotState::kLost : SlotState::kFailed, effects);
+    effects->failures.push_back(*slot.fatal);
+    return;
+  }
+  if (saved.state == SlotState::kFinished) {
+    Move(slot, SlotState::kFinished, effects);
+    return;
+  }
+  if (saved.state == SlotState::kFailed || slot.agent_dead) {
+    // What was to replace it, or is about to, comes in its own time, or is asked for again.
+    Move(slot, saved.state == SlotState::kFailed ? SlotState::kFailed : SlotState::kLost, effects);
+    if (!slot.stop_asked) slot.restart_at = now + options_.lost_after;
+    return;
+  }
+  // Also of one that was lost, which may come back yet: its agent's own report takes it on.
+  Move(slot, saved.state == SlotState::kConnected ? SlotState::kConnected : SlotState::kRegistered,
+       effects);
 }
 
 void ReservationTable::RestoreSpec(uint64_t epoch) {
