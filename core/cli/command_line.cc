@@ -241,6 +241,8 @@ void Parser::AddRun() {
   run_->add_option("--driver-host", on_.launcher.driver_host);
   run_->add_option("--bind-address", on_.launcher.bind_address);
   run_->add_flag("--ship", on_.ship);
+  run_->add_option("--resumable", line_.run.cluster.resume.state_folder);
+  AddDuration(run_, "--resume-within", &line_.run.cluster.resume.lease);
   PutInOnGroup(run_, here);
 }
 
@@ -310,6 +312,12 @@ absl::Status Parser::FinishOn() {
     return CheckWorkingDir();
   }
   MILLRACE_RETURN_IF_ERROR(CheckSecretPlace(on_.launcher.secret));
+  if (run_->count("--resume-within") > 0 && run_->count("--resumable") == 0) {
+    return absl::InvalidArgumentError("--resume-within is for --resumable FOLDER");
+  }
+  if (run_->count("--resumable") > 0 && run.cluster.resume.state_folder.empty()) {
+    return absl::InvalidArgumentError("--resumable needs a folder");
+  }
   on_.shape = run_->count("--num-executors") == 0;
   if (on_.shape &&
       (run_->count("--num-ps") + run_->count("--master-node") + run_->count("--eval-node") > 0)) {

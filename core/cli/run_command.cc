@@ -120,6 +120,7 @@ std::string InWordsOfTheCommand(absl::string_view text) {
   return absl::StrCat(
       absl::StrReplaceAll(text.substr(0, end),
                           {{"longer than stop_timeout", "longer than --stop-timeout"},
+                           {"resume.lease must be", "--resume-within must be"},
                            {"where quarantine begins", "where quarantine begins (--quarantine)"}}),
       text.substr(end));
 }
@@ -349,9 +350,16 @@ std::map<std::string, std::string> Runner::NodeEnv() const {
 absl::Status Runner::RunCluster() {
   NodeProgram program = Ships(options_) ? NodeProgram::File(program_) : NodeProgram::Path(program_);
   program.Args({options_.program.begin() + 1, options_.program.end()}).Env(NodeEnv());
+  const std::string& state_folder = options_.cluster.resume.state_folder;
+  bool resume = false;
+  if (!state_folder.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(resume, Cluster::CanResume(state_folder));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
-                            Cluster::Run(*launcher_, program, MakeOptions()));
+                            resume ? Cluster::Resume(*launcher_, program, MakeOptions())
+                                   : Cluster::Run(*launcher_, program, MakeOptions()));
   progress_.Clear();
+  if (resume) console_.Tell(absl::StrCat("the cluster ", cluster->cluster_id(), " goes on"));
   console_.Note(absl::StrCat("cluster ", cluster->cluster_id(), " runs: ", RolesText(roles_)));
   return cluster->Shutdown({.timeout = absl::InfiniteDuration()});
 }

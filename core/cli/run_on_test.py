@@ -122,6 +122,31 @@ class RunOnTest(AgentsTestCase):
         done = self.run_cli("run", *self.on(worker=[agent]), "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_run_that_is_killed_goes_on_where_it_left_off(self):
+        agents = [self.start_agent(f"127.0.0.{n}") for n in (2, 3)]
+        args = ["run", *self.on(worker=agents), "--resumable", "state", "--", "sh", "-c",
+                f'echo "started $RANK"; while ! test -e {self.path("go")}; do sleep 0.05; done; '
+                'echo "ended $RANK"; test $RANK = 0 || exit 3']
+        first = self.start_cli(*args)
+        started = sorted(first.stdout.readline() for _ in agents)
+        self.assertEqual(started, ["worker:0| started 0\n", "worker:1| started 1\n"])
+        second = self.run_cli(*args)
+        self.assertEqual(second.returncode, 70, second.stderr)
+        self.assertIn(f"has a driver, pid {first.pid} on ", second.stderr)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        self.write("go", "")
+        third = self.run_cli(*args)
+        self.assertEqual(third.returncode, 3, third.stderr)
+        self.assertIn("worker:1| ended 1", third.stdout)
+        self.assertIn("exited with code 3", third.stderr)
+        self.assertEqual(os.listdir(self.path("state")), [])
+        for agent in agents:
+            self.assertEqual(len(agent.said("adopted as executor")), 1, agent.lines)
+        # There is nothing to go on with: it begins anew.
+        os.remove(self.path("go"))
+        self.assertEqual(self.run_cli(*args[:-3], "true").returncode, 0)
+
     def test_a_slurm_step_is_a_cluster(self):
         port, agents = self.start_agents_of_step()
         step = {
@@ -232,6 +257,11 @@ class RunOnTest(AgentsTestCase):
             (["--members", "{}", "--", "true"], "--on"),
             (["--on", "static", "--members", '{"cook": ["h:1"]}', "--secret-file", self.secret,
               "--", "true"], "'cook'"),
+            (["--resumable", "state", "--", "true"], "--on SOURCE"),
+            (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
+              "--resume-within", "1m", "--", "true"], "--resumable FOLDER"),
+            (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
+              "--resumable", "state", "--resume-within", "1ms", "--", "true"], "--resume-within must be"),
             (["--on", "static", "--members", '{"worker": ["h:1"]}', "--num-ps", "1",
               "--secret-file", self.secret, "--", "true"], "-n"),
         ):

@@ -114,8 +114,7 @@ _MISSING = {
     },
     ("c", "LocalLauncherOptions"): dict.fromkeys(("stdin_fd", "stdin_executor"), _OF_DRIVERS),
     ("flags", "all"): {
-        **dict.fromkeys(("node", "failure", "restart"), _OF_GROUPS),
-        "resume": _OF_DRIVERS,
+        **dict.fromkeys(("node", "failure", "restart", "resume"), _OF_GROUPS),
         **dict.fromkeys(
             ("input_mode", "feed", "queues", "port_range", "budget_bytes", "curve_only", "shared_memory"),
             _OF_FED_CLUSTERS,
@@ -173,6 +172,8 @@ _ADDED = {
         "stdin": "stdin_fd and stdin_executor of the launcher",
         "metrics_": "what the options of `millrace metrics` begin with here",
         "timeout": "of the whole run, which ends by itself",
+        "resumable": "state_folder of the resume options",
+        "resume_within": "lease of the resume options",
     },
 }
 # An argument before the options.

@@ -152,6 +152,11 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
     R"(      --poll-interval T         how often to ask a source that does not report changes (5s)
       --driver-host HOST        the address at which agents reach this driver (the one they see)
       --bind-address ADDRESS    where the coordinator listens (0.0.0.0)
+      --resumable FOLDER        keep in FOLDER what another millrace run needs: the same command
+                                goes on where one that was killed left off. When all has ended,
+                                FOLDER is empty. It holds secrets, and is this user's alone
+      --resume-within T         how long nodes wait for it before they end (5m); a host that
+                                vanishes is lost only after T, too
 When a pod is replaced, the new one takes its place and its node starts again (--max-restarts).
 
 )";
