@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "core/agent/modes/coordinator_params.h"
 #include "core/base/status.h"
@@ -261,6 +263,12 @@ absl::Status ReadPortRange(const Members& params, PortRange* range) {
   return absl::OkStatus();
 }
 
+// Where events are written on this host: in log_dir, if that is a folder here.
+std::string EventLogFolder(absl::string_view log_dir) {
+  absl::ConsumePrefix(&log_dir, "file://");
+  return absl::StrContains(log_dir, "://") ? "" : std::string(log_dir);
+}
+
 }  // namespace
 
 absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
@@ -273,6 +281,7 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
   MILLRACE_RETURN_IF_ERROR(ReadInputMode(params, &options.input_mode));
   MILLRACE_RETURN_IF_ERROR(params.Text("name", &options.name));
   MILLRACE_RETURN_IF_ERROR(params.Text("log_dir", &options.log_dir));
+  options.event_log_dir = EventLogFolder(options.log_dir);
   bool tensorboard = false;
   MILLRACE_RETURN_IF_ERROR(params.Bool("tensorboard", &tensorboard));
   if (tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());

@@ -35,6 +35,17 @@ TEST(CoordinatorStartTest, WhatIsNotGivenHasTheDefaultOfClusterOptions) {
   EXPECT_EQ(start->options.input_mode, defaults.input_mode);
 }
 
+TEST(CoordinatorStartTest, EventsAreWrittenInALogDirOfThisHost) {
+  const auto folder = [](const std::string& log_dir) {
+    const auto start = Parse(", \"log_dir\": \"" + log_dir + "\"");
+    return start.ok() ? start->options.event_log_dir : start.status().ToString();
+  };
+  EXPECT_EQ(folder("/shared/logs"), "/shared/logs");
+  EXPECT_EQ(folder("file:///shared/logs"), "/shared/logs");
+  EXPECT_EQ(folder("hdfs://n/logs"), "");
+  EXPECT_EQ(folder(""), "");
+}
+
 TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
   const absl::StatusOr<CoordinatorStart> start = Parse(R"(, "node": {
       "default_fs": "hdfs://n", "release_port": false, "gpus_per_node": 2, "gpus_by_job": {"ps": 1},
