@@ -17,7 +17,8 @@ namespace millrace {
 absl::StatusOr<std::unique_ptr<RuntimeFiles>> RuntimeFiles::Open(std::string dir,
                                                                  std::string prefix, Guard* guard) {
   bool made = false;
-  if (dir.empty()) {
+  const bool own = dir.empty();
+  if (own) {
     MILLRACE_ASSIGN_OR_RETURN(TempDir temporary, TempDir::Create("millrace-agent"));
     dir = temporary.Release();
     made = true;
@@ -31,6 +32,8 @@ absl::StatusOr<std::unique_ptr<RuntimeFiles>> RuntimeFiles::Open(std::string dir
   if (!error) dir = absolute.string();
   std::unique_ptr<RuntimeFiles> files(
       new RuntimeFiles(std::move(dir), std::move(prefix), made, guard));
+  // Nobody else has anything there: with it goes what an agent that is killed was about to rename.
+  if (own) guard->AddTree(files->dir());
   struct stat info = {};
   // Not what a link leads to, which somebody else may have made.
   if (lstat(files->dir().c_str(), &info) != 0) {
