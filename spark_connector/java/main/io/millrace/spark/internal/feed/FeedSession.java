@@ -37,6 +37,8 @@ import java.util.function.BooleanSupplier;
 public final class FeedSession {
   /** Spark kills a task by a flag alone, unless it is told to interrupt: the flag is looked at so often. */
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+  /** A wait that has not looked at the time for longer could not have heard the node: its process was stopped. */
+  private static final long LONGEST_GAP_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   private final SessionRecord session;
   private final long openTimeoutNanos;
@@ -114,6 +116,8 @@ public final class FeedSession {
   /** Waits, with the lock, until {@code ready} or the end of the session. */
   private void await(BooleanSupplier ready, boolean doneIsEnd) {
     long began = System.nanoTime();
+    long looked = began;
+    long missed = 0; // time in which this process was stopped, which is no silence of the node
     WaitReport report = new WaitReport(session.options.feedTimeoutMillis, this::warn);
     while (true) {
       checkOpen(doneIsEnd);
@@ -124,7 +128,9 @@ public final class FeedSession {
         throw cancelled("the task was cancelled");
       }
       long now = System.nanoTime();
-      long left = session.stageNanos + session.stage.nanos(openTimeoutNanos) - now;
+      missed += now - looked > LONGEST_GAP_NANOS ? now - looked : 0;
+      looked = now;
+      long left = session.stageNanos + session.stage.nanos(openTimeoutNanos) + missed - now;
       if (session.answered) {
         long last = session.options.progress.lastNanos();
         long released = session.hub.budget().releasedNanos();
@@ -132,7 +138,7 @@ public final class FeedSession {
           last = released; // it is not this node that is waited for
         }
         long since = last - began > 0 ? last : began;
-        left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) - now;
+        left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) + missed - now;
         if (left > 0 && report.tell(since, this::missing)) {
           continue;
         }
