@@ -157,6 +157,7 @@ final class ControlChild {
         in.write(line);
         in.flush();
       } catch (IOException e) {
+        gone = true; // before its end is seen: a process that was killed takes nothing
         pending.remove(id);
         reply.completeExceptionally(endedError());
       }

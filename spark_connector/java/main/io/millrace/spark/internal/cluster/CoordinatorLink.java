@@ -18,6 +18,8 @@ final class CoordinatorLink {
   private static final long IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
   /** How gRPC begins to say that nobody listens. */
   private static final String UNREACHABLE = "failed to connect";
+  /** Agents, and then gateways, that may end one after the other while one request is under way. */
+  static final int MAX_WAYS = 5;
 
   private final String clusterId;
   private final CoordinatorAddress coordinator;
@@ -67,21 +69,23 @@ final class CoordinatorLink {
    * @throws MillraceException what was answered; UNAVAILABLE if nobody can be asked
    */
   JsonObject call(String method, Params params) {
-    ControlChild child = child();
-    try {
-      return child.call(method, params);
-    } catch (MillraceException e) {
-      // The node has finished, and its agent with it: there is another way.
-      if (e.code() == StatusCode.UNAVAILABLE && !child.isAlive()) {
-        return child().call(method, params);
+    for (int way = 1; ; way++) {
+      ControlChild child = child();
+      try {
+        return child.call(method, params);
+      } catch (MillraceException e) {
+        // A node has finished, and its agent with it, or an agent was killed: there is another way.
+        if (e.code() == StatusCode.UNAVAILABLE && !child.isAlive() && way < MAX_WAYS) {
+          continue;
+        }
+        if (e.code() == StatusCode.UNAVAILABLE && e.getMessage().startsWith(UNREACHABLE)) {
+          throw new MillraceException(
+              StatusCode.UNAVAILABLE,
+              "cluster " + clusterId + " has ended, or " + Hosts.local() + " cannot reach its coordinator at "
+                  + coordinator.address() + ": " + e.getMessage());
+        }
+        throw e;
       }
-      if (e.code() == StatusCode.UNAVAILABLE && e.getMessage().startsWith(UNREACHABLE)) {
-        throw new MillraceException(
-            StatusCode.UNAVAILABLE,
-            "cluster " + clusterId + " has ended, or " + Hosts.local() + " cannot reach its coordinator at "
-                + coordinator.address() + ": " + e.getMessage());
-      }
-      throw e;
     }
   }
 

@@ -69,15 +69,17 @@ public final class FollowedSession {
    */
   public boolean awaitBegun() {
     try {
-      try {
-        ControlChild.await(begun, "report");
-      } catch (MillraceException e) {
-        if (e.code() != StatusCode.UNAVAILABLE) {
-          throw e;
+      for (int way = 1; ; way++) {
+        try {
+          ControlChild.await(begun, "report");
+          break;
+        } catch (MillraceException e) {
+          if (e.code() != StatusCode.UNAVAILABLE || way == CoordinatorLink.MAX_WAYS) {
+            throw e;
+          }
+          // A node has finished, and its agent with it, or an agent was killed: there is another way.
+          begun = tellBeginning();
         }
-        // The node has finished, and its agent with it: there is another way.
-        begun = tellBeginning();
-        ControlChild.await(begun, "report");
       }
     } catch (MillraceException e) {
       takenOver = e.code() == StatusCode.ABORTED;

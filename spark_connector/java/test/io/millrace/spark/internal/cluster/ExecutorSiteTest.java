@@ -50,6 +50,37 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     site.leave();
   }
 
+  /** As one that was killed, before its parent has seen it. */
+  @Test
+  public void whoeverMeetsAnAgentThatTakesNothingAnyMoreAsksAnother() throws Exception {
+    FakeAgent fake =
+        fake(
+            "'agent start') " + FakeAgent.ANSWER + "; exec 0<&-; " + FakeAgent.RUNNING + "; sleep 5;; "
+                + "'gateway lookup') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"state\\\":\\\"finished\\\","
+                + "\\\"executor_id\\\":0,\\\"resume_row\\\":0,\\\"partition_state\\\":\\\"feeding\\\"}}\";;");
+    ExecutorSite site = site();
+    assertTrue(site.places().claim(0, 1));
+    assertTrue(site.places().startAgent(0, new Params(), null).awaitRunning());
+    assertEquals(FeedTarget.State.FINISHED, site.directory().lookup("feed", 0, -1).state);
+    assertTrue(fake.log(), fake.log().contains("gateway {"));
+    site.leave();
+  }
+
+  /** One way after the other ends before it has answered. */
+  @Test
+  public void aSessionBeginsThoughThoseWhoTellOfItAreKilled() throws Exception {
+    FakeAgent fake =
+        fake(
+            "'gateway report') [ -e \"$0.2\" ] || { [ -e \"$0.1\" ] && : > \"$0.2\"; : > \"$0.1\"; kill -9 $$; }; "
+                + FakeAgent.ANSWER + ";;");
+    ExecutorSite site = site();
+    FollowedSession told = site.ledger().follow(broken(), report());
+    assertTrue(told.awaitBegun());
+    assertTrue(fake.log(), fake.starts("gateway") >= 3);
+    told.awaitEndTold();
+    site.leave();
+  }
+
   private static final String TAKEN_OVER =
       "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"ABORTED\\\",\\\"message\\\":\\\"another has it\\\"}}\"";
 
