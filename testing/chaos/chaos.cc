@@ -2,6 +2,7 @@
 //
 //   bazelw run //testing/chaos -- --minutes=30
 //   bazelw run //testing/chaos -- --seed=17 --rounds=1 --trace
+//   bazelw run //testing/chaos -- --place=spark --soak --length=7200 --rounds=1
 
 #include <unistd.h>
 
@@ -35,13 +36,14 @@ struct Flags {
   double minutes = std::numeric_limits<double>::infinity();
   double length_seconds = 15;
   std::string place = "both";
+  bool soak = false;
   bool trace = false;
   bool go_on = false;
 };
 
 Place PlaceOf(const Flags& flags, uint64_t seed) {
-  if (flags.place != "both") {
-    return flags.place == PlaceName(Place::kLocal) ? Place::kLocal : Place::kListening;
+  for (const Place place : {Place::kLocal, Place::kListening, Place::kSpark}) {
+    if (flags.place == PlaceName(place)) return place;
   }
   return seed % 2 == 0 ? Place::kLocal : Place::kListening;
 }
@@ -58,9 +60,15 @@ int Run(const Flags& flags) {
   const auto elapsed = [begin] { return RealClock()->SteadyNow() - begin; };
   for (; rounds < flags.rounds && elapsed() < absl::Minutes(flags.minutes); ++rounds) {
     const uint64_t seed = flags.seed + static_cast<uint64_t>(rounds);
-    const Plan plan = MakePlan(seed, PlaceOf(flags, seed), absl::Seconds(flags.length_seconds));
+    Plan plan = MakePlan(seed, PlaceOf(flags, seed), absl::Seconds(flags.length_seconds));
+    if (flags.soak) SpareLongLived(plan);
     const Outcome outcome = RunRound(plan);
+    if (!outcome.unavailable.empty()) {
+      std::cout << "not on this machine: " << outcome.unavailable << "\n";
+      return 1;
+    }
     if (!outcome.violations.empty() || flags.trace) std::cout << Report(plan, outcome);
+    for (const std::string& line : outcome.usage) std::cout << line << "\n";
     if (!outcome.violations.empty()) {
       ++violated;
       if (!flags.go_on) return 1;
@@ -71,6 +79,7 @@ int Run(const Flags& flags) {
     if (const std::optional<Usage> usage = UsageOf(::getpid())) growth.Add("driver", *usage);
     sum.rows += outcome.rows;
     sum.rows_refed += outcome.rows_refed;
+    sum.rows_untold += outcome.rows_untold;
     sum.results += outcome.results;
     sum.restarts += outcome.restarts;
     failed += outcome.cause.empty() ? 0 : 1;
@@ -82,10 +91,12 @@ int Run(const Flags& flags) {
               << std::endl;
   }
   std::cout << absl::StrFormat(
-      "%d rounds in %.0f s: %d restarts, %d rows used, %d fed again, %d results, %d clusters that "
-      "failed as they should; %d rounds in which something did not hold\n",
-      rounds, absl::ToDoubleSeconds(elapsed()), sum.restarts, sum.rows, sum.rows_refed, sum.results,
-      failed, violated);
+      "%d rounds in %.0f s: %d restarts, %d rows used, %d fed again, %d more that a lost feeder "
+      "had "
+      "not told of, %d results, %d clusters that failed as they should; %d rounds in which "
+      "something did not hold\n",
+      rounds, absl::ToDoubleSeconds(elapsed()), sum.restarts, sum.rows, sum.rows_refed,
+      sum.rows_untold, sum.results, failed, violated);
   for (const auto& [kind, times] : kinds) std::cout << absl::StrFormat("%6d %s\n", times, kind);
   const std::vector<std::string> grown = growth.Find(kDriverRounds);
   for (const std::string& line : grown) std::cout << line << "\n";
@@ -101,7 +112,10 @@ int Main(int argc, char** argv) {
   app.add_option("--minutes", flags.minutes, "no round begins after so long");
   app.add_option("--length", flags.length_seconds, "seconds of faults in a round");
   app.add_option("--place", flags.place, "where agents come from")
-      ->check(CLI::IsMember({"local", "listening", "both"}));
+      ->check(CLI::IsMember({"local", "listening", "both", "spark"}));
+  app.add_flag("--soak", flags.soak,
+               "spare what lives as long as its cluster, to see whether it grows: with a long "
+               "--length");
   app.add_flag("--trace", flags.trace, "print what happened in each round");
   app.add_flag("--go-on", flags.go_on, "after a round in which something did not hold");
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,7 @@
 // Seeds that are the same every time; //testing/chaos tries new ones. Of a round in which something
 // does not hold, the seed, what was done and how to run it again are printed.
 
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <set>
@@ -21,6 +22,7 @@ void RunSeed(uint64_t seed, Place place, absl::Duration length) {
   const Plan plan = MakePlan(seed, place, length);
   std::cout << PlanText(plan) << std::flush;
   const Outcome outcome = RunRound(plan);
+  if (!outcome.unavailable.empty()) GTEST_SKIP() << outcome.unavailable;
   EXPECT_TRUE(outcome.violations.empty()) << Report(plan, outcome);
 }
 
@@ -30,6 +32,21 @@ TEST(ChaosTest, TheSameSeedsHold) {
 
 TEST(ChaosTest, TheSameSeedsHoldOnAgentsThatListen) {
   for (const uint64_t seed : {100, 305}) RunSeed(seed, Place::kListening, absl::Seconds(10));
+}
+
+TEST(ChaosTest, TheSameSeedHoldsOnSpark) { RunSeed(1104, Place::kSpark, absl::Seconds(15)); }
+
+TEST(ChaosTest, WhatIsSparedIsNotInThePlan) {
+  Plan plan = MakePlan(7, Place::kSpark, absl::Seconds(600));
+  const auto ends_executor = [](const Fault& fault) {
+    return fault.kind == Fault::Kind::kKillExecutor || fault.kind == Fault::Kind::kSuspend;
+  };
+  const size_t before = plan.faults.size();
+  const auto ending = std::count_if(plan.faults.begin(), plan.faults.end(), ends_executor);
+  ASSERT_GT(ending, 0);
+  SpareLongLived(plan);
+  EXPECT_EQ(plan.faults.size(), before - static_cast<size_t>(ending));
+  EXPECT_EQ(std::count_if(plan.faults.begin(), plan.faults.end(), ends_executor), 0);
 }
 
 TEST(ChaosTest, ASeedChoosesTheSameFaults) {

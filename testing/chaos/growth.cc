@@ -24,7 +24,16 @@ constexpr Measure kMeasures[] = {
     {"bytes of memory", &Usage::memory_bytes, 24 * kMegabyte},
     {"descriptors", &Usage::descriptors, 8},
     {"threads", &Usage::threads, 8},
+    {"files", &Usage::files, 16},
 };
+
+std::string Text(const Usage& usage) {
+  std::string text = absl::StrCat("memory ", usage.memory_bytes / kMegabyte, " MB");
+  if (usage.threads > 0) {
+    absl::StrAppend(&text, ", ", usage.descriptors, " descriptors, ", usage.threads, " threads");
+  }
+  return usage.files > 0 ? absl::StrCat(usage.files, " files") : text;
+}
 
 }  // namespace
 
@@ -45,6 +54,14 @@ std::optional<Usage> UsageOf(pid_t pid) {
   if (error || usage.threads == 0) return std::nullopt;
   usage.descriptors = std::distance(begin(descriptors), end(descriptors));
   return usage;
+}
+
+int64_t FilesBelow(const std::string& folder) {
+  int64_t files = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != end(entry); entry.increment(error)) ++files;
+  return files;
 }
 
 void Growth::Add(const std::string& who, const Usage& usage) { samples_[who].push_back(usage); }
@@ -73,9 +90,17 @@ std::vector<std::string> Growth::Find(size_t samples) const {
 std::string Growth::LastText(const std::string& who) const {
   const auto found = samples_.find(who);
   if (found == samples_.end()) return "";
-  const Usage& last = found->second.back();
-  return absl::StrCat("memory ", last.memory_bytes / kMegabyte, " MB, ", last.descriptors,
-                      " descriptors, ", last.threads, " threads");
+  return Text(found->second.back());
+}
+
+std::vector<std::string> Growth::Summaries(size_t samples) const {
+  std::vector<std::string> lines;
+  for (const auto& [who, usages] : samples_) {
+    if (usages.size() < std::max<size_t>(samples, 4)) continue;
+    lines.push_back(absl::StrCat(who, ": ", Text(usages[usages.size() / 4]), "; in the end ",
+                                 Text(usages.back())));
+  }
+  return lines;
 }
 
 }  // namespace millrace::chaos

@@ -2,7 +2,7 @@
 //
 // What processes use, sampled for a long time, and whether that grows.
 //
-// Defines: Usage, UsageOf(), Growth.
+// Defines: Usage, UsageOf(), FilesBelow(), Growth.
 
 #ifndef TESTING_CHAOS_GROWTH_H_
 #define TESTING_CHAOS_GROWTH_H_
@@ -21,10 +21,14 @@ struct Usage {
   int64_t memory_bytes = 0;  // resident, without pages of files
   int64_t descriptors = 0;
   int64_t threads = 0;
+  int64_t files = 0;  // in folders, where somebody counts them
 };
 
 // nullopt if there is no such process.
 [[nodiscard]] std::optional<Usage> UsageOf(pid_t pid);
+
+// Files and folders in `folder` and below; what vanishes meanwhile may count or not.
+[[nodiscard]] int64_t FilesBelow(const std::string& folder);
 
 // Thread safety: not thread-safe.
 class Growth {
@@ -37,6 +41,9 @@ class Growth {
   [[nodiscard]] std::vector<std::string> Find(size_t samples) const;
   // "memory 52 MB, 41 descriptors, 23 threads": the last of `who`.
   [[nodiscard]] std::string LastText(const std::string& who) const;
+  // Of each with at least `samples`, a line: what it used when a quarter of them was taken, and in
+  // the end.
+  [[nodiscard]] std::vector<std::string> Summaries(size_t samples) const;
 
  private:
   std::map<std::string, std::vector<Usage>> samples_;

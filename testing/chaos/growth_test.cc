@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,6 +28,19 @@ TEST(GrowthTest, WhatGrowsSteadilyIsFoundAndWhatGoesUpAndDownIsNot) {
   }
   EXPECT_THAT(growth.Find(100), ElementsAre("leaks: descriptors grow from 59 to 85"));
   EXPECT_THAT(growth.Find(101), IsEmpty());
+}
+
+TEST(GrowthTest, FilesOfAFolderAreCountedAndMayNotGrow) {
+  const absl::StatusOr<TempDir> folder = TempDir::Create("growth");
+  ASSERT_THAT(folder, IsOk());
+  Growth growth;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_THAT(WriteFileAtomic(JoinPath(folder->path(), std::to_string(i)), "x"), IsOk());
+    growth.Add("folder", {.files = FilesBelow(folder->path())});
+  }
+  EXPECT_THAT(growth.Find(100), ElementsAre("folder: files grow from 50 to 76"));
+  EXPECT_THAT(growth.Summaries(100), ElementsAre("folder: 26 files; in the end 100 files"));
+  EXPECT_EQ(FilesBelow(JoinPath(folder->path(), "none")), 0);
 }
 
 TEST(GrowthTest, TheUsageOfAProcessIsReadFromTheSystem) {

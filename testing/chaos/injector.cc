@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "testing/process_table.h"
@@ -39,14 +40,13 @@ void StopFor(const std::vector<pid_t>& pids, absl::Duration duration) {
 
 }  // namespace
 
-Injector::Injector(const Plan& plan, const LeakCheck& leaks, ProxiedLauncher& launcher,
-                   SmallDisk& disk, ClockFile& clock, std::function<pid_t(int)> kill_listener)
+Injector::Injector(const Plan& plan, const LeakCheck& leaks, SmallDisk& disk, ClockFile& clock,
+                   Reach reach)
     : plan_(plan),
       leaks_(leaks),
-      launcher_(launcher),
       disk_(disk),
       clock_(clock),
-      kill_listener_(std::move(kill_listener)),
+      reach_(std::move(reach)),
       begin_(RealClock()->SteadyNow()),
       thread_("chaos-injector", [this] { Run(); }) {}
 
@@ -116,11 +116,24 @@ void Injector::Do(const Fault& fault) {
       done.hit = Signal(pid, fault.kind == Kind::kKillAgent ? SIGKILL : SIGSTOP, fault);
       break;
     case Kind::kKillListener:
-      pid = kill_listener_(executor);
+      pid = reach_.kill_listener == nullptr ? 0 : reach_.kill_listener(executor);
       done.hit = pid != 0;
       break;
+    case Kind::kKillExecutor:
+    case Kind::kStopExecutor:
+      pid = ExecutorPid(executor);
+      done.hit = Signal(pid, fault.kind == Kind::kKillExecutor ? SIGKILL : SIGSTOP, fault);
+      break;
     case Kind::kStopDriver:
-      StopDriverAnd({}, fault.duration);
+      if (reach_.driver == nullptr) {
+        StopDriverAnd({}, fault.duration);
+      } else {
+        done.hit = StopOthersDriver(fault);
+      }
+      break;
+    case Kind::kStopDriverJvm:
+    case Kind::kStopCoordinator:
+      done.hit = StopOthersDriver(fault);
       break;
     case Kind::kSuspend: {
       std::vector<pid_t> pids;
@@ -129,10 +142,10 @@ void Injector::Do(const Fault& fault) {
       break;
     }
     case Kind::kCutConnection:
-      done.hit = launcher_.CutAll(executor);
+      done.hit = reach_.launcher != nullptr && reach_.launcher->CutAll(executor);
       break;
     case Kind::kHoldConnection:
-      done.hit = launcher_.HoldAll(executor, fault.duration);
+      done.hit = reach_.launcher != nullptr && reach_.launcher->HoldAll(executor, fault.duration);
       break;
     case Kind::kFillDisk:
       done.hit = disk_.Fill();
@@ -172,6 +185,14 @@ void Injector::StopDriverAnd(std::vector<pid_t> pids, absl::Duration duration) {
   const absl::Duration before = Elapsed();
   StopFor(pids, duration);
   stopped_ += Elapsed() - before;
+}
+
+bool Injector::StopOthersDriver(const Fault& fault) {
+  const DriverPids pids = reach_.driver == nullptr ? DriverPids() : reach_.driver();
+  const bool coordinator =
+      fault.kind != Kind::kStopDriverJvm && Signal(pids.coordinator, SIGSTOP, fault);
+  const bool jvm = fault.kind != Kind::kStopCoordinator && Signal(pids.jvm, SIGSTOP, fault);
+  return coordinator || jvm;
 }
 
 bool Injector::Signal(pid_t pid, int signal, const Fault& fault) {
@@ -222,6 +243,15 @@ pid_t Injector::AgentPid(int executor) const {
   MutexLock lock(&mu_);
   const auto slot = slots_.find(executor);
   return slot == slots_.end() ? 0 : static_cast<pid_t>(slot->second.agent_pid);
+}
+
+pid_t Injector::ExecutorPid(int executor) const {
+  const std::optional<ProcessInfo> agent = ReadProcess(AgentPid(executor));
+  const std::optional<ProcessInfo> parent =
+      agent.has_value() ? ReadProcess(agent->parent) : std::nullopt;
+  // An agent that has outlived its executor is somebody else's child.
+  if (!parent.has_value() || !absl::StrContains(parent->command, "ExecutorBackend")) return 0;
+  return parent->pid;
 }
 
 }  // namespace millrace::chaos

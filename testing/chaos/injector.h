@@ -2,7 +2,7 @@
 //
 // Does a plan's faults to the processes of a running cluster, and remembers which came true.
 //
-// Defines: InjectedFault, Injector.
+// Defines: InjectedFault, DriverPids, Reach, Injector.
 
 #ifndef TESTING_CHAOS_INJECTOR_H_
 #define TESTING_CHAOS_INJECTOR_H_
@@ -34,15 +34,29 @@ struct InjectedFault {
   std::string what;   // pids
 };
 
-// The driver is this process: what stops it is done by a child that continues it.
+// Of a driver that is not this process; 0: unknown.
+struct DriverPids {
+  pid_t jvm = 0;
+  pid_t coordinator = 0;
+};
+
+// How faults reach what a place has, and others have not. Called from the injector's thread.
+struct Reach {
+  ProxiedLauncher* launcher = nullptr;  // borrowed; null: connections are let be
+  // Kills the agent that listens for an executor and starts another; returns its pid, 0 if there is
+  // none. Null: nobody listens.
+  std::function<pid_t(int executor)> kill_listener;
+  // Null: the driver is this process.
+  std::function<DriverPids()> driver;
+};
+
+// Where the driver is this process, what stops it is done by a child that continues it.
 //
 // Thread safety: thread-safe. Threads: "chaos-injector". Ownership: borrows everything.
 class Injector {
  public:
-  // `kill_listener` kills the agent that listens for an executor and starts another; returns its
-  // pid, 0 if there is none.
-  Injector(const Plan& plan, const LeakCheck& leaks, ProxiedLauncher& launcher, SmallDisk& disk,
-           ClockFile& clock, std::function<pid_t(int executor)> kill_listener);
+  Injector(const Plan& plan, const LeakCheck& leaks, SmallDisk& disk, ClockFile& clock,
+           Reach reach);
   // As Finish().
   ~Injector();
   Injector(const Injector&) = delete;
@@ -65,6 +79,7 @@ class Injector {
   void WaitUntil(absl::Duration time);
   void Do(const Fault& fault);
   void StopDriverAnd(std::vector<pid_t> pids, absl::Duration duration);
+  bool StopOthersDriver(const Fault& fault);
   bool FewDescriptors(pid_t pid, const Fault& fault);
   bool LittleMemory(pid_t agent, pid_t node, const Fault& fault);
   void UndoLater(const Fault& fault, Undo undo);
@@ -72,13 +87,14 @@ class Injector {
   [[nodiscard]] bool IsOurs(pid_t pid) const;
   pid_t NodePid(int executor) const;
   pid_t AgentPid(int executor) const;
+  // Of the JVM whose child the agent is; 0 if there is none.
+  pid_t ExecutorPid(int executor) const;
 
   const Plan& plan_;
   const LeakCheck& leaks_;
-  ProxiedLauncher& launcher_;
   SmallDisk& disk_;
   ClockFile& clock_;
-  const std::function<pid_t(int)> kill_listener_;
+  const Reach reach_;
   const absl::Duration begin_;  // steady
   Notification stop_;
   Notification finished_;

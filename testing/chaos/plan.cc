@@ -37,8 +37,31 @@ constexpr Share kShares[] = {
     {Kind::kJumpDateOfDriver, 3},
 };
 
+constexpr Share kSharesOnSpark[] = {
+    {Kind::kKillNode, 24},
+    {Kind::kKillAgent, 16},
+    {Kind::kStopNode, 10},
+    {Kind::kStopAgent, 10},
+    {Kind::kKillExecutor, 10},
+    {Kind::kStopExecutor, 8},
+    {Kind::kStopDriver, 6},
+    {Kind::kStopDriverJvm, 4},
+    {Kind::kStopCoordinator, 4},
+    {Kind::kFewDescriptors, 4},
+    {Kind::kFewDescriptorsOfAgent, 2},
+    {Kind::kSuspend, 2},
+};
+// JVMs are large: so many executors, each with a node.
+constexpr int kMaxExecutorsOnSpark = 3;
+
 Kind ChooseKind(Random& random, Place place) {
   int64_t number = random.Number(0, 99);
+  if (place == Place::kSpark) {
+    for (const Share& share : kSharesOnSpark) {
+      number -= share.share;
+      if (number < 0) return share.kind;
+    }
+  }
   for (const Share& share : kShares) {
     number -= share.share;
     const bool is = place == Place::kListening || share.kind != Kind::kKillListener;
@@ -57,6 +80,9 @@ absl::Duration ChooseDuration(Random& random, Kind kind) {
       return random.OneIn(2) ? random.Between(absl::Milliseconds(10), absl::Seconds(1))
                              : random.Between(absl::Seconds(6), absl::Seconds(9));
     case Kind::kStopDriver:
+    case Kind::kStopDriverJvm:
+    case Kind::kStopCoordinator:
+    case Kind::kStopExecutor:
       return random.Between(absl::Milliseconds(10), absl::Seconds(8));
     case Kind::kSuspend:
       return absl::Seconds(20);
@@ -73,6 +99,11 @@ absl::Duration ChooseDuration(Random& random, Kind kind) {
   }
 }
 
+// After which the agents must hear the coordinator for a while.
+bool SilencesDriver(Kind kind) {
+  return kind == Kind::kStopDriver || kind == Kind::kStopCoordinator || kind == Kind::kSuspend;
+}
+
 }  // namespace
 
 Plan MakePlan(uint64_t seed, Place place, absl::Duration length) {
@@ -82,6 +113,10 @@ Plan MakePlan(uint64_t seed, Place place, absl::Duration length) {
   plan.place = place;
   plan.num_ps = random.OneIn(3) ? 1 : 0;
   plan.executors = plan.num_ps + static_cast<int>(random.Number(2, 3));
+  if (place == Place::kSpark) {
+    plan.num_ps = 0;
+    plan.executors = std::min(plan.executors, kMaxExecutorsOnSpark);
+  }
   plan.heals = !random.OneIn(4);
   plan.infers = random.OneIn(2);
   plan.length = length;
@@ -96,20 +131,33 @@ Plan MakePlan(uint64_t seed, Place place, absl::Duration length) {
     Fault fault;
     do {
       fault.kind = ChooseKind(of_faults, place);
-    } while (at < driver_runs && (fault.kind == Kind::kStopDriver || fault.kind == Kind::kSuspend));
+    } while (at < driver_runs && SilencesDriver(fault.kind));
     fault.at = at;
     fault.executor = static_cast<int>(of_faults.Number(0, plan.executors - 1));
     fault.duration = ChooseDuration(of_faults, fault.kind);
     const absl::Duration jump = of_faults.Between(absl::Seconds(1), absl::Hours(48));
     fault.jump = of_faults.OneIn(2) ? jump : -jump;
     plan.faults.push_back(fault);
-    if (fault.kind == Kind::kStopDriver || fault.kind == Kind::kSuspend) {
-      driver_runs = at + absl::Seconds(3);
+    if (SilencesDriver(fault.kind)) {
+      // On Spark other faults go on meanwhile.
+      driver_runs =
+          at + absl::Seconds(3) + (place == Place::kSpark ? fault.duration : absl::ZeroDuration());
     }
     at += of_faults.OneIn(3) ? of_faults.Between(absl::ZeroDuration(), absl::Milliseconds(300))
                              : of_faults.Between(absl::Milliseconds(300), absl::Seconds(3));
   }
   return plan;
+}
+
+void SpareLongLived(Plan& plan) {
+  plan.spares = true;
+  std::vector<Fault>& faults = plan.faults;
+  faults.erase(std::remove_if(faults.begin(), faults.end(),
+                              [](const Fault& fault) {
+                                return fault.kind == Kind::kKillExecutor ||
+                                       fault.kind == Kind::kSuspend;
+                              }),
+               faults.end());
 }
 
 absl::string_view KindName(Kind kind) {
@@ -146,11 +194,29 @@ absl::string_view KindName(Kind kind) {
       return "jump date of nodes";
     case Kind::kJumpDateOfDriver:
       return "jump date of driver";
+    case Kind::kKillExecutor:
+      return "kill executor";
+    case Kind::kStopExecutor:
+      return "stop executor";
+    case Kind::kStopDriverJvm:
+      return "stop driver's JVM alone";
+    case Kind::kStopCoordinator:
+      return "stop coordinator alone";
   }
   return "";
 }
 
-absl::string_view PlaceName(Place place) { return place == Place::kLocal ? "local" : "listening"; }
+absl::string_view PlaceName(Place place) {
+  switch (place) {
+    case Place::kLocal:
+      return "local";
+    case Place::kListening:
+      return "listening";
+    case Place::kSpark:
+      return "spark";
+  }
+  return "";
+}
 
 std::string NodeName(const Plan& plan, int executor) {
   return executor < plan.num_ps ? absl::StrCat("ps:", executor)
@@ -193,6 +259,14 @@ std::string FaultText(const Plan& plan, const Fault& fault) {
         return absl::StrCat("the date of the nodes jumps by ", Seconds(fault.jump));
       case Kind::kJumpDateOfDriver:
         return absl::StrCat("the date of the driver jumps by ", Seconds(fault.jump));
+      case Kind::kKillExecutor:
+        return absl::StrCat("SIGKILL to the executor with ", name);
+      case Kind::kStopExecutor:
+        return absl::StrCat("SIGSTOP to the executor with ", name);
+      case Kind::kStopDriverJvm:
+        return "SIGSTOP to the driver's JVM";
+      case Kind::kStopCoordinator:
+        return "SIGSTOP to the coordinator";
     }
     return "";
   };
@@ -219,6 +293,9 @@ bool MayEnd(const Fault& fault, int executor) {
     case Kind::kFewDescriptorsOfDriver:
     case Kind::kJumpDate:
     case Kind::kJumpDateOfDriver:
+    case Kind::kStopExecutor:
+    case Kind::kStopDriverJvm:
+    case Kind::kStopCoordinator:
       return false;
     case Kind::kSuspend:
       return true;
@@ -236,6 +313,7 @@ std::vector<absl::string_view> CauseTexts(const Fault& fault) {
     case Kind::kKillAgent:
       return {"was lost: its agent was killed by SIGKILL", "was lost: no heartbeat"};
     case Kind::kKillListener:
+    case Kind::kKillExecutor:
       return {"the parent of the agent of ", "was lost: "};
     case Kind::kStopAgent:
     case Kind::kHoldConnection:

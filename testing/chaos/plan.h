@@ -2,8 +2,8 @@
 //
 // What a seed decides of a round: the cluster, and what goes wrong in it when.
 //
-// Defines: Place, Fault, Plan, MakePlan(), NodeName(), FaultText(), PlanText(), KindName(),
-// PlaceName(), MayEnd(), CauseTexts().
+// Defines: Place, Fault, Plan, MakePlan(), SpareLongLived(), NodeName(), FaultText(), PlanText(),
+// KindName(), PlaceName(), MayEnd(), CauseTexts().
 
 #ifndef TESTING_CHAOS_PLAN_H_
 #define TESTING_CHAOS_PLAN_H_
@@ -20,6 +20,7 @@ namespace millrace::chaos {
 enum class Place {
   kLocal,      // agents that the driver starts
   kListening,  // agents that listen, and are replaced when they are killed
+  kSpark,      // agents that executors of a Spark application start, whose driver is a JVM
 };
 
 struct Fault {
@@ -40,6 +41,11 @@ struct Fault {
     kLittleMemory,  // for the agent and the next attempts of its node, whose node is killed
     kJumpDate,      // of all nodes, by `jump`, and back after `duration`
     kJumpDateOfDriver,
+    // On Spark, where the driver is a JVM and the coordinator, its child: kStopDriver stops both.
+    kKillExecutor,  // the JVM whose child the agent is; Spark starts another
+    kStopExecutor,
+    kStopDriverJvm,    // and not the coordinator
+    kStopCoordinator,  // and not the JVM
   };
   Kind kind = Kind::kKillNode;
   absl::Duration at;  // from the begin of the round, time in which the driver is stopped left out
@@ -55,6 +61,7 @@ struct Plan {
   int num_ps = 0;
   bool heals = true;    // what fails is started again; otherwise the first failure is the cluster's
   bool infers = false;  // inference in the second half of the round, instead of training
+  bool spares = false;  // SpareLongLived(): what lives as long as the cluster is judged by growth
   absl::Duration length;  // of the faults
   int64_t rows = 0;       // of each Train call
   int partitions = 0;
@@ -62,6 +69,10 @@ struct Plan {
 };
 
 [[nodiscard]] Plan MakePlan(uint64_t seed, Place place, absl::Duration length);
+
+// Leaves out what ends or suspends executors: these live as long as the cluster then, and what they
+// use can be judged.
+void SpareLongLived(Plan& plan);
 
 // "worker:1".
 [[nodiscard]] std::string NodeName(const Plan& plan, int executor);
@@ -71,7 +82,7 @@ struct Plan {
 [[nodiscard]] std::string PlanText(const Plan& plan);
 // "kill node".
 [[nodiscard]] absl::string_view KindName(Fault::Kind kind);
-// "local", "listening".
+// "local", "listening", "spark".
 [[nodiscard]] absl::string_view PlaceName(Place place);
 
 // Whether the fault may end the node of `executor`.

@@ -17,35 +17,29 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "core/launch/agent_secret.h"
-#include "millrace/adopting_launcher.h"
-#include "millrace/cluster.h"
-#include "millrace/local_launcher.h"
-#include "millrace/node_program.h"
 #include "millrace/status_macros.h"
-#include "resolver/scripted_resolver.h"
+#include "testing/chaos/driven_cluster.h"
 #include "testing/chaos/growth.h"
 #include "testing/chaos/machine.h"
-#include "testing/chaos/proxied_launcher.h"
-#include "testing/child_process.h"
+#include "testing/chaos/own_cluster.h"
+#include "testing/chaos/spark_cluster.h"
 #include "testing/eventually.h"
-#include "testing/faults/rows.h"
 #include "testing/leak_check.h"
-#include "testing/listening_agent.h"
 
 namespace millrace::chaos {
 namespace {
 
-// Nothing waits so long unless it is broken, however busy the machine is.
-constexpr absl::Duration kPatience = absl::Minutes(3);
 // What was killed may take so long to be gone.
 constexpr absl::Duration kGoneWithin = absl::Seconds(30);
 // What a process uses is looked at so often, and is judged once it has lived for five minutes.
 constexpr absl::Duration kSampleInterval = absl::Seconds(5);
 constexpr size_t kSamples = 60;
+// What DrivenCluster::Live() has is looked at after each training.
+constexpr size_t kLiveSamples = 20;
 
 std::string FirstLine(absl::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -58,6 +52,17 @@ absl::string_view Cause(absl::string_view error) {
     error = error.substr(0, error.find(end));
   }
   return error;
+}
+
+// A command that is not a page long: of a JVM its class.
+std::string Short(const std::string& command) {
+  constexpr size_t kLong = 120;
+  if (command.size() <= kLong) return command;
+  std::string text(command.substr(0, command.find(' ')));
+  for (const absl::string_view word : absl::StrSplit(command, ' ')) {
+    if (absl::StartsWith(word, "org.apache.spark.")) absl::StrAppend(&text, " ", word);
+  }
+  return text.size() <= kLong ? text : text.substr(0, kLong);
 }
 
 // How often each row was given to a program.
@@ -74,58 +79,10 @@ std::map<int64_t, int> ReadRecords(const std::string& folder) {
   return rows;
 }
 
-// The agents of Place::kListening, one on a loopback address for each slot, as hosts have them.
-class Listeners {
- public:
-  Listeners(const Plan& plan, const std::string& secret) : plan_(plan), secret_(secret) {}
-
-  absl::Status Start() {
-    MILLRACE_ASSIGN_OR_RETURN(const AgentSecret secret, MakeAgentSecret());
-    MILLRACE_RETURN_IF_ERROR(WriteAgentSecretFile(secret_, secret));
-    agents_.resize(static_cast<size_t>(plan_.executors));
-    for (int executor = 0; executor < plan_.executors; ++executor) {
-      MILLRACE_RETURN_IF_ERROR(Start(executor));
-    }
-    resolver_ = std::make_unique<ScriptedResolver>(Members());
-    return absl::OkStatus();
-  }
-  // Of the injector's thread. As Injector says.
-  pid_t Kill(int executor) {
-    std::unique_ptr<ListeningAgent>& agent = agents_[static_cast<size_t>(executor)];
-    if (agent == nullptr) return 0;
-    const pid_t pid = agent->process().pid();
-    agent->process().Kill(SIGKILL);
-    agent.reset();
-    if (Start(executor).ok()) resolver_->Answer(Members());
-    return pid;
-  }
-  void End() { agents_.clear(); }
-  [[nodiscard]] ClusterResolver& resolver() { return *resolver_; }
-
- private:
-  absl::Status Start(int executor) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        agents_[static_cast<size_t>(executor)],
-        ListeningAgent::Start(absl::StrCat("127.0.0.", 2 + executor), secret_));
-    return absl::OkStatus();
-  }
-  absl::StatusOr<ClusterSpec> Members() const {
-    ClusterSpec::TaskList ps;
-    ClusterSpec::TaskList workers;
-    for (int executor = 0; executor < plan_.executors; ++executor) {
-      (executor < plan_.num_ps ? ps : workers)
-          .push_back(agents_[static_cast<size_t>(executor)]->address());
-    }
-    ClusterSpec::JobList jobs = {{"worker", workers}};
-    if (!ps.empty()) jobs.emplace_back("ps", ps);
-    return ClusterSpec::Create(jobs);
-  }
-
-  const Plan& plan_;
-  const std::string secret_;
-  std::vector<std::unique_ptr<ListeningAgent>> agents_;  // by executor id
-  std::unique_ptr<ScriptedResolver> resolver_;
-};
+std::unique_ptr<DrivenCluster> MakeCluster(const Plan& plan, const NodeSetting& setting) {
+  return plan.place == Place::kSpark ? MakeSparkCluster(plan, setting)
+                                     : MakeOwnCluster(plan, setting);
+}
 
 class Round {
  public:
@@ -133,22 +90,47 @@ class Round {
       : plan_(plan),
         disk_(JoinPath(leaks_.folder(), "logs")),
         clock_(JoinPath(leaks_.folder(), "clock")),
-        listeners_(plan, JoinPath(leaks_.folder(), "secret.json")) {
-    for (const std::string path : {"record", "logs", "clock", "secret.json"}) {
+        cluster_(MakeCluster(plan, {.folder = leaks_.folder(),
+                                    .record = record(),
+                                    .log_dir = JoinPath(leaks_.folder(), "logs"),
+                                    .environment = clock_.Environment()})) {
+    for (const std::string path : {"record", "logs", "clock", "secret.json", "spark"}) {
       leaks_.AllowPath(path);
     }
     ::mkdir(record().c_str(), 0755);
   }
 
   Outcome Run() {
+    const absl::Status prepared = cluster_->Prepare();
+    if (!prepared.ok()) {
+      cluster_->End();
+      MutexLock lock(&mu_);
+      if (absl::IsUnimplemented(prepared)) {
+        outcome_.unavailable = std::string(prepared.message());
+      } else {
+        outcome_.violations.push_back(
+            absl::StrCat("no cluster could be prepared: ", prepared.ToString()));
+      }
+      return outcome_;
+    }
     Thread sampler("chaos-growth", [this] { Sample(); });
     const absl::Status status = RunCluster();
     over_.Notify();
     sampler.Join();
-    for (const std::string& line : growth_.Find(kSamples)) Violation(line);
+    const std::pair<const Growth*, size_t> growths[] = {{&growth_, kSamples},
+                                                        {&live_growth_, kLiveSamples}};
+    for (const auto& [growth, samples] : growths) {
+      for (const std::string& line : growth->Find(samples)) Violation(line);
+      MutexLock lock(&mu_);
+      for (std::string& line : growth->Summaries(samples)) {
+        outcome_.usage.push_back(std::move(line));
+      }
+    }
     if (!status.ok()) CheckCause(status);
     CheckLedger();
-    listeners_.End();
+    for (const std::string& left : cluster_->End()) {
+      Violation(absl::StrCat("left behind: ", left));
+    }
     for (const std::string& left : leaks_.WaitUntilNothingLeft(kGoneWithin)) {
       Violation(absl::StrCat("left behind: ", left));
     }
@@ -162,6 +144,8 @@ class Round {
     int64_t first = 0;
     int64_t rows = 0;
     bool ok = false;
+    int64_t rows_refed = 0;
+    bool exactly_once = false;
   };
 
   [[nodiscard]] std::string record() const { return JoinPath(leaks_.folder(), "record"); }
@@ -176,78 +160,40 @@ class Round {
     outcome_.events.push_back(absl::StrFormat("%6.1f s  %s", seconds, what));
   }
 
-  ClusterOptions Options() {
-    ClusterOptions options;
-    options.num_executors = plan_.executors;
-    options.num_ps = plan_.num_ps;
-    options.input_mode = InputMode::kFeed;
-    options.log_dir = JoinPath(leaks_.folder(), "logs");
-    options.node.working_dir = leaks_.folder();
-    options.reservation_timeout = kPatience;
-    options.progress = false;
-    options.failure.stop_timeout = absl::Seconds(3);
-    options.failure.quarantine.failures = 1'000'000;
-    if (plan_.heals) {
-      options.failure.restart = {.max_restarts = 1'000'000,
-                                 .initial_backoff = absl::Milliseconds(20),
-                                 .max_backoff = absl::Milliseconds(200)};
-    }
-    options.observer.on_slot = [this](const SlotStatus& slot) { injector_->OnSlot(slot); };
-    options.observer.on_restart = [this](const NodeRestart& restart) { OnRestart(restart); };
-    return options;
-  }
-
   void Sample() {
     do {
       for (const ProcessInfo& process : leaks_.Processes()) {
         const std::optional<Usage> usage = UsageOf(process.pid);
         if (!usage.has_value()) continue;
-        growth_.Add(absl::StrCat("process ", process.pid, " (", process.command, ")"), *usage);
+        growth_.Add(absl::StrCat("process ", process.pid, " (", Short(process.command), ")"),
+                    *usage);
       }
     } while (!over_.WaitForNotificationWithTimeout(kSampleInterval));
   }
 
   // The status of the first call that failed.
   absl::Status RunCluster() {
-    LocalLauncher local;
-    std::unique_ptr<AdoptingLauncher> adopting;
-    if (plan_.place == Place::kListening) {
-      MILLRACE_RETURN_IF_ERROR(listeners_.Start());
-      adopting = std::make_unique<AdoptingLauncher>(
-          listeners_.resolver(),
-          AdoptingLauncherOptions{.secret = {.file = JoinPath(leaks_.folder(), "secret.json")},
-                                  .bind_address = "127.0.0.1",
-                                  .driver_host = "127.0.0.1",
-                                  .poll_interval = absl::Milliseconds(50)});
-    }
-    ProxiedLauncher launcher(adopting != nullptr ? static_cast<Launcher&>(*adopting) : local);
-    injector_ = std::make_unique<Injector>(plan_, leaks_, launcher, disk_, clock_,
-                                           [this](int executor) { return KillListener(executor); });
-    NodeProgram program = NodeProgram::File(RunfilePath("testing/faults/fault_node"));
-    program.Args({"--pause_ms=5", absl::StrCat("--record=", record())});
-    program.Env(clock_.Environment());
-    const absl::Status status = Work(launcher, program);
+    injector_ = std::make_unique<Injector>(plan_, leaks_, disk_, clock_, cluster_->reach());
+    const absl::Status status = Work();
     injector_->Finish();
     MutexLock lock(&mu_);
     outcome_.faults = injector_->faults();
     return status;
   }
 
-  pid_t KillListener(int executor) {
-    return plan_.place == Place::kListening ? listeners_.Kill(executor) : 0;
-  }
-
-  absl::Status Work(Launcher& launcher, const NodeProgram& program) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
-                              Cluster::Run(launcher, program, Options()));
+  absl::Status Work() {
+    MILLRACE_RETURN_IF_ERROR(cluster_->Start(
+        {.on_slot = [this](const SlotStatus& slot) { injector_->OnSlot(slot); },
+         .on_restart = [this](int executor, const std::string& line,
+                              absl::StatusCode code) { OnRestart(executor, line, code); }}));
     Event("the cluster runs");
-    absl::Status status = Feed(*cluster);
+    absl::Status status = Feed();
     if (!status.ok()) injector_->Finish();
     // A shutdown that a node has not come back for tells its failure.
-    if (status.ok() && plan_.heals && !Eventually([&] { return AllRun(*cluster); }, kPatience)) {
+    if (status.ok() && plan_.heals && !Eventually([&] { return cluster_->AllRun(); }, kPatience)) {
       Violation("not all nodes run again after the last fault");
     }
-    const absl::Status end = cluster->Shutdown({.timeout = kPatience});
+    const absl::Status end = cluster_->Shutdown();
     Event(end.ok() ? "the cluster has ended" : "the cluster has ended with its error");
     if (!status.ok() && Cause(end.message()) != Cause(status.message()) && !plan_.heals) {
       Violation(absl::StrCat("the call ended with \"", FirstLine(status.message()),
@@ -257,44 +203,38 @@ class Round {
     return status;
   }
 
-  static bool AllRun(const Cluster& cluster) {
-    const std::vector<SlotStatus> slots = cluster.Status().slots;
-    return std::all_of(slots.begin(), slots.end(), [](const SlotStatus& slot) {
-      return slot.state == SlotState::kRunning && slot.attached && !slot.restart_at.has_value();
-    });
-  }
-
   // Trains, and infers, until the last fault is undone, and then once more.
-  absl::Status Feed(Cluster& cluster) {
+  absl::Status Feed() {
     while (!(plan_.infers ? injector_->Elapsed() > plan_.length / 2 : injector_->finished())) {
-      MILLRACE_RETURN_IF_ERROR(Train(cluster, false));
+      MILLRACE_RETURN_IF_ERROR(Train(false));
     }
-    MILLRACE_RETURN_IF_ERROR(Train(cluster, plan_.infers));
+    MILLRACE_RETURN_IF_ERROR(Train(plan_.infers));
     while (plan_.infers) {
       const bool last = injector_->finished();
-      MILLRACE_RETURN_IF_ERROR(Infer(cluster));
+      MILLRACE_RETURN_IF_ERROR(Infer());
       if (last) break;
     }
     return absl::OkStatus();
   }
 
-  absl::Status Train(Cluster& cluster, bool end_of_feed) {
+  absl::Status Train(bool end_of_feed) {
     Call call = {.first = calls_.empty() ? 0 : calls_.back().first + calls_.back().rows,
                  .rows = plan_.rows};
     calls_.push_back(call);
-    MILLRACE_ASSIGN_OR_RETURN(
-        const auto source,
-        MemorySource::Split(faults::MakeRows(call.first, call.rows), plan_.partitions));
-    MILLRACE_ASSIGN_OR_RETURN(
-        const TrainResult result,
-        cluster.Train(*source, {.feed_timeout = kPatience, .end_of_feed = end_of_feed}));
+    MILLRACE_ASSIGN_OR_RETURN(const TrainResult result, cluster_->Train(call.first, end_of_feed));
     calls_.back().ok = true;
+    calls_.back().rows_refed = result.rows_refed;
+    calls_.back().exactly_once = result.exactly_once;
     if (result.rows != call.rows) {
       Violation(absl::StrCat("a training of ", call.rows, " rows has used ", result.rows));
     }
-    if (result.exactly_once != (result.rows_refed == 0)) {
+    // Of a feeder that was lost nobody may know a row.
+    if (result.exactly_once ? result.rows_refed > 0 : result.rows_refed == 0 && !LosesFeeders()) {
       Violation(absl::StrCat(result.rows_refed, " rows fed again, and exactly_once is ",
                              result.exactly_once ? "true" : "false"));
+    }
+    if (plan_.spares) {
+      for (const auto& [who, usage] : cluster_->Live()) live_growth_.Add(who, usage);
     }
     MutexLock lock(&mu_);
     outcome_.rows += result.rows;
@@ -302,26 +242,14 @@ class Round {
     return absl::OkStatus();
   }
 
-  absl::Status Infer(Cluster& cluster) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        auto source, MemorySource::Split(faults::MakeRows(0, plan_.rows), plan_.partitions));
-    MILLRACE_ASSIGN_OR_RETURN(
-        InferenceResult result,
-        cluster.Inference(std::shared_ptr<const PartitionedSource>(std::move(source)),
-                          {.feed_timeout = kPatience}));
-    int64_t next = 0;
-    bool right = true;
-    MILLRACE_RETURN_IF_ERROR(result.ForEach([&](int, const RecordBatch& rows) {
-      const auto* values = rows.column(0).values<int64_t>();
-      for (int64_t i = 0; i < rows.num_rows(); ++i) right = right && values[i] == 2 * next++;
-      return absl::OkStatus();
-    }));
-    if (!right || next != plan_.rows) {
-      Violation(absl::StrCat("an inference of ", plan_.rows, " rows had ", next, " results",
-                             right ? "" : ", not their own"));
+  absl::Status Infer() {
+    MILLRACE_ASSIGN_OR_RETURN(const InferenceCheck check, cluster_->Infer());
+    if (!check.right || check.results != plan_.rows) {
+      Violation(absl::StrCat("an inference of ", plan_.rows, " rows had ", check.results,
+                             " results", check.right ? "" : ", not their own"));
     }
     MutexLock lock(&mu_);
-    outcome_.results += next;
+    outcome_.results += check.results;
     return absl::OkStatus();
   }
 
@@ -340,8 +268,7 @@ class Round {
   }
 
   // A program whose ps went says so, or waits for it in vain.
-  [[nodiscard]] bool IsConsequence(const NodeFailure& failure) const {
-    const absl::StatusCode code = failure.status.code();
+  [[nodiscard]] bool IsConsequence(absl::StatusCode code) const {
     if (code != absl::StatusCode::kUnavailable && code != absl::StatusCode::kDeadlineExceeded) {
       return false;
     }
@@ -354,10 +281,11 @@ class Round {
     });
   }
 
-  void OnRestart(const NodeRestart& restart) {
-    const std::string line = FirstLine(FailureText(restart.failure, 0));
+  void OnRestart(int executor, const std::string& line, absl::StatusCode code) {
     Event(line);
-    if (!IsExplained(restart.failure.executor_id, line) && !IsConsequence(restart.failure)) {
+    // How attempts before ended explains nothing.
+    const std::string own = line.substr(0, line.find("; before: "));
+    if (!IsExplained(executor, own) && !IsConsequence(code)) {
       Violation(absl::StrCat("nothing was done that would explain: ", line));
     }
     MutexLock lock(&mu_);
@@ -380,47 +308,55 @@ class Round {
     Violation(absl::StrCat("nothing was done that would explain: ", status.ToString()));
   }
 
+  // On Spark executors feed: what one had not told of when it was killed is in no count.
+  [[nodiscard]] bool LosesFeeders() const {
+    const std::vector<InjectedFault> faults = injector_->faults();
+    return std::any_of(faults.begin(), faults.end(), [](const InjectedFault& done) {
+      return done.hit && done.fault.kind == Fault::Kind::kKillExecutor;
+    });
+  }
+
   void CheckLedger() {
     const std::map<int64_t, int> rows = ReadRecords(record());
-    int64_t extra = 0;
-    bool all_ok = true;
-    for (const Call& call : calls_) {
-      int64_t missing = 0;
-      for (int64_t id = call.first; id < call.first + call.rows; ++id) {
-        const auto found = rows.find(id);
-        if (found == rows.end()) {
-          ++missing;
-        } else {
-          extra += found->second - 1;
-        }
-      }
-      all_ok = all_ok && call.ok;
-      if (call.ok && missing > 0) {
-        Violation(absl::StrCat(missing, " of rows ", call.first, " to ", call.first + call.rows - 1,
-                               " were not used"));
-      }
-    }
+    for (const Call& call : calls_) CheckCall(call, rows);
     const int64_t fed = calls_.empty() ? 0 : calls_.back().first + calls_.back().rows;
     if (!rows.empty() && (rows.begin()->first < 0 || rows.rbegin()->first >= fed)) {
       Violation("a row was used that nobody has fed");
     }
-    MutexLock lock(&mu_);
-    // Of a call that failed nobody knows how many.
-    if (all_ok && extra > outcome_.rows_refed) {
-      outcome_.violations.push_back(absl::StrCat(extra, " rows were used once more, and ",
-                                                 outcome_.rows_refed, " counted as fed again"));
+  }
+
+  void CheckCall(const Call& call, const std::map<int64_t, int>& rows) {
+    if (!call.ok) return;  // nobody knows how many
+    int64_t missing = 0;
+    int64_t extra = 0;
+    for (int64_t id = call.first; id < call.first + call.rows; ++id) {
+      const auto found = rows.find(id);
+      (found == rows.end() ? missing : extra) += found == rows.end() ? 1 : found->second - 1;
     }
+    if (missing > 0) {
+      Violation(absl::StrCat(missing, " of rows ", call.first, " to ", call.first + call.rows - 1,
+                             " were not used"));
+    }
+    if (extra > call.rows_refed && (call.exactly_once || !LosesFeeders())) {
+      Violation(absl::StrCat(extra, " of rows ", call.first, " to ", call.first + call.rows - 1,
+                             " were used once more, ", call.rows_refed,
+                             " counted as fed again, and exactly_once is ",
+                             call.exactly_once ? "true" : "false"));
+    }
+    MutexLock lock(&mu_);
+    if (extra > call.rows_refed) outcome_.rows_untold += extra - call.rows_refed;
   }
 
   const Plan& plan_;
   LeakCheck leaks_;  // before what starts threads
   SmallDisk disk_;
   ClockFile clock_;
-  Listeners listeners_;
+  const std::unique_ptr<DrivenCluster> cluster_;
   std::unique_ptr<Injector> injector_;
   std::vector<Call> calls_;
   Notification over_;
-  Growth growth_;  // of the thread that samples, then of Run()
+  Growth growth_;       // of the thread that samples, then of Run()
+  Growth live_growth_;  // of DrivenCluster::Live()
   Mutex mu_;
   Outcome outcome_ ABSL_GUARDED_BY(mu_);
 };

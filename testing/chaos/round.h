@@ -23,9 +23,13 @@ struct Outcome {
   std::vector<InjectedFault> faults;
   int64_t rows = 0;  // that programs have used
   int64_t rows_refed = 0;
+  // That were used once more and counted by nobody: their feeder was killed before it told of them.
+  int64_t rows_untold = 0;
   int64_t results = 0;  // of inference
   int restarts = 0;
-  std::string cause;  // first line of the cluster's error; empty: it ended well
+  std::vector<std::string> usage;  // of what lived for five minutes
+  std::string unavailable;         // why this machine cannot run it; nothing was tried then
+  std::string cause;               // first line of the cluster's error; empty: it ended well
 };
 
 // Blocks for about as long as the plan's faults take.

@@ -289,13 +289,23 @@ class SparkCluster:
         return Application(daemon, json.loads(line))
 
     def run(
-        self, main_class, jars, arguments=(), conf=None, executors=2, environment=None, py_files=(), kill_at=None
+        self,
+        main_class,
+        jars,
+        arguments=(),
+        conf=None,
+        executors=2,
+        environment=None,
+        py_files=(),
+        kill_at=None,
+        stdout=None,
     ):
         """Runs an application to its end; returns its exit code and what it wrote.
 
         The first of `jars` has `main_class`, or is a script in Python if that is None; the others go
         with it. Executors have one core each, and `environment` besides their own. The driver is killed
-        when it writes `kill_at`. `conf` may name another spark.master, as local[4].
+        when it writes `kill_at`. `conf` may name another spark.master, as local[4]. With `stdout`, a file,
+        what the driver prints goes there, and is not returned.
         """
         settings = self._settings(executors) | (conf or {})
         for name, value in (environment or {}).items():
@@ -311,7 +321,10 @@ class SparkCluster:
             command += ["--conf", f"{key}={value}"]
         self._applications += 1
         daemon = self._run(
-            f"application-{self._applications}", [*command, jars[0], *arguments], environment=environment
+            f"application-{self._applications}",
+            [*command, jars[0], *arguments],
+            environment=environment,
+            stdout=stdout,
         )
         while kill_at and daemon.process.poll() is None:
             if kill_at in daemon.log.read_text(encoding="utf-8", errors="replace"):
