@@ -251,24 +251,28 @@ void TrainJob::FeedLoop() {
 }
 
 TrainJob::WorkPtr TrainJob::TakeWork() {
-  MutexLock lock(&mu_);
-  while (!over_) {
+  while (true) {
+    std::map<std::string, int64_t> told;
+    if (CheckEqual()) told = directory_->EqualRows(options_.feed_id);
+    MutexLock lock(&mu_);
+    if (over_) return nullptr;
     // Not if this thread was deposed once, and another one has its place.
-    WorkPtr work = in_hand_ < max_in_hand_ ? NextWork() : nullptr;
+    WorkPtr work = in_hand_ < max_in_hand_ ? NextWork(told) : nullptr;
     if (work != nullptr) {
       ++in_hand_;
       reading_.insert(work->rows.cancel());
       return work;
     }
-    work_cv_.Wait(&mu_);  // Watch() has the deadline
+    // Watch() has the deadline. What ranks tell wakes nobody.
+    work_cv_.WaitWithTimeout(&mu_, equal_ ? kLookAgain : absl::InfiniteDuration());
   }
-  return nullptr;
 }
 
 // What is to be fed again goes first. If ranks are equal it goes to its own rank, and waits until
 // that one has nothing under way, while this thread feeds the others: a rank takes no more than its
-// budget before the others have rows too.
-TrainJob::WorkPtr TrainJob::NextWork() {
+// budget before the others have rows too. For the same reason a thread takes nothing that it would
+// have to wait with.
+TrainJob::WorkPtr TrainJob::NextWork(const std::map<std::string, int64_t>& told) {
   for (auto it = again_.begin(); it != again_.end(); ++it) {
     if (equal_) {
       if (!nodes_.ClaimAgain((*it)->session->target().node)) continue;
@@ -279,12 +283,18 @@ TrainJob::WorkPtr TrainJob::NextWork() {
     return work;
   }
   if (next_epoch_ == options_.num_epochs) return nullptr;
+  std::optional<std::string> node;
+  if (equal_) {
+    node = nodes_.ClaimLowest(Levels(told));
+    if (!node.has_value()) return nullptr;
+  }
   auto work =
       std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes, &keep_);
   if (++next_partition_ == source_->num_partitions()) {
     next_partition_ = 0;
     ++next_epoch_;
   }
+  work->first_node = std::move(node);
   return work;
 }
 
@@ -342,6 +352,9 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
 
 // Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
+  if (work.first_node.has_value()) {
+    return nodes_.AcquireClaimed(*std::exchange(work.first_node, std::nullopt));
+  }
   if (work.session == nullptr) return FirstTarget();
   const bool equal = CheckEqual();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));

@@ -163,8 +163,9 @@ class TrainJob {
     std::shared_ptr<FeedSession> session;  // the last one
     int breaks = 0;        // lost connections in a row without a row acknowledged in between
     bool claimed = false;  // its node counts it as under way: see NextWork()
-    std::optional<RefedRows> refed;  // to be counted when the next session begins
-    absl::Duration reported;         // steady time of the last report
+    std::optional<std::string> first_node;  // the same of one that was not fed yet, if it is known
+    std::optional<RefedRows> refed;         // to be counted when the next session begins
+    absl::Duration reported;                // steady time of the last report
   };
   using WorkPtr = std::shared_ptr<Work>;
 
@@ -173,7 +174,7 @@ class TrainJob {
   void FeedLoop();
   WorkPtr TakeWork();
   // nullptr if there is none now.
-  WorkPtr NextWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  WorkPtr NextWork(const std::map<std::string, int64_t>& told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
   // What a node gets that was not fed anywhere yet.

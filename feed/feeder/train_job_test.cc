@@ -204,6 +204,36 @@ TEST_F(TrainJobTest, WhatARankHasToldIsNotForgotten) {
   EXPECT_EQ(result->rows(), 40);
 }
 
+// A thread that has nothing for a rank now does not keep what a restarted one is to be fed again.
+TEST_F(TrainJobTest, ARestartedRankIsFedWhileAnotherOneIsFull) {
+  std::atomic<bool> waits = true;
+  FakeFeedNode& full = AddNode("worker:0", [&waits, read = FakeFeedNode::ReadAll()](
+                                               FakeFeedNode::Session& s, FrameType type) {
+    if (!waits) return read(s, type);
+    if (type == FrameType::kOpen) s.Credit(1, 0);
+  });
+  FakeFeedNode& old = AddNode("worker:1", FakeFeedNode::ReceiveOnly(), "old");
+  directory_.SetEqual();
+  Thread restart;
+  std::atomic<int> received = 0;
+  observer_.on_partition = [&](const PartitionProgress& report) {
+    if (report.state != PartitionProgress::State::kReceived || received++ > 0) return;
+    restart = Thread("restart", [&] {
+      directory_.SetState("worker:1", State::kRestarting);
+      old.Kill();
+      FakeFeedNode& again = AddNode("worker:1", FakeFeedNode::ReadAll(), "new");
+      EXPECT_TRUE(again.WaitFor([](const auto& events) { return !events.empty(); }));
+      waits = false;
+      full.Post([](FakeFeedNode::Session& s) { s.CreditAll(); });
+    });
+  };
+  const absl::StatusOr<TrainTally> result = Run(IdSource(3, 10), Options());
+  restart.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows_refed(), 10);
+  EXPECT_EQ(result->rows(), 30);
+}
+
 TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
   const MemorySource source = IdSource(1, 1);
   EXPECT_THAT(Run(source, Options()),

@@ -27,7 +27,8 @@ TEST(SchedulesTest, TheSameSeedsHold) { RunSeeds(1, 400); }
 
 // They had found something.
 TEST(SchedulesTest, SomeSeedsHoldAgain) {
-  for (const uint64_t seed : {9390, 12089, 14370, 18789, 18966, 28308}) RunSeeds(seed, 1);
+  for (const uint64_t seed : {9390, 12089, 14370, 18789, 18966, 28308, 1030494, 1039439})
+    RunSeeds(seed, 1);
 }
 
 TEST(SchedulesTest, NewSeedsHold) {
