@@ -81,6 +81,8 @@ absl::Status TrainWithPs(NodeContext& ctx, const Flags& flags, Mlp* model) {
                               ps.Pull(0, absl::Seconds(30), model));
     MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(batch));
     const float loss = model->Loss(images, batch.column<int64_t>("y"), &gradient);
+    // The last batch may have few rows, which say little.
+    gradient *= static_cast<float>(batch.num_rows()) / static_cast<float>(flags.batch);
     MILLRACE_RETURN_IF_ERROR(ps.Push(gradient, version.value_or(0)));
     if (step % 50 == 0) ctx.ReportMetric("loss", step, loss);
   }

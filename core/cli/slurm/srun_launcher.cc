@@ -270,10 +270,13 @@ class SrunLauncher::Step {
         absl::StrCat("Slurm ended job ", options_.job_id, ": ", EscapeControls(text))));
   }
 
-  // The first word counts, unless it answers this launcher's own.
+  // The first word counts, unless it answers this launcher's own. That a host has failed is told
+  // twice, in any order, and only one of the two names the host.
   void Judge(absl::Status verdict) {
     MutexLock lock(&mu_);
-    if (verdict_.ok() && !told_) verdict_ = std::move(verdict);
+    const bool names_host = absl::StrContains(verdict_.message(), "DUE TO NODE FAILURE") &&
+                            absl::StrContains(verdict.message(), "Node failure on ");
+    if ((verdict_.ok() || names_host) && !told_) verdict_ = std::move(verdict);
   }
 
   void OnSrunEnd(const ExitStatus& exit) {
