@@ -185,6 +185,8 @@ void FakeFeedNode::Run() {
       if (close_data_ && pull_.open()) {
         poller.Remove(pull_);
         pull_.Close();
+        closed_data_ = true;
+        changed_.SignalAll();
       }
     }
     OrDie(poller.Wait(absl::InfiniteDuration()));
@@ -310,6 +312,8 @@ void FakeFeedNode::CloseData() {
     close_data_ = true;
   }
   wake_->Wake();
+  MutexLock lock(&mu_);
+  while (!closed_data_ && !stopped_) changed_.WaitWithTimeout(&mu_, absl::Seconds(10));
 }
 
 void FakeFeedNode::SendTo(const Session& session, const std::vector<std::string>& parts) {

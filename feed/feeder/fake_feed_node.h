@@ -110,7 +110,8 @@ class FakeFeedNode {
 
   // Runs `f` for each open session, on the node's thread; returns when it has.
   void Post(std::function<void(Session&)> f);
-  // Closes the socket that receives; replies may still be sent.
+  // Closes the socket that receives, and returns when it has; replies may still be sent. Not for
+  // scripts.
   void CloseData();
   // Closes every socket, as death does.
   void Kill();
@@ -160,6 +161,7 @@ class FakeFeedNode {
   mutable CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   bool close_data_ ABSL_GUARDED_BY(mu_) = false;
+  bool closed_data_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void(Session&)> posted_ ABSL_GUARDED_BY(mu_);
   std::vector<Event> events_ ABSL_GUARDED_BY(mu_);
