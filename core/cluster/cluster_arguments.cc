@@ -45,10 +45,8 @@ absl::Status CheckResumeOptions(const ClusterOptions& options, const Launcher& l
   if (!launcher.AgentsOutliveDriver()) {
     return absl::FailedPreconditionError(
         "resume.state_folder is set, but these agents end with their driver, and so nobody can "
-        "take "
-        "the cluster over: use agents that listen (AdoptingLauncher, millrace run --on), or leave "
-        "it "
-        "unset");
+        "take the cluster over: use agents that listen (AdoptingLauncher, millrace run --on), or "
+        "leave it unset");
   }
   if (options.input_mode == InputMode::kFeed) {
     return absl::UnimplementedError(

@@ -384,7 +384,6 @@ bool TrainJob::CheckEqual() {
 }
 
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::FirstTarget() {
-  if (CheckEqual()) return LevelTarget();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, nodes_.AcquireNext());
   // Nodes say so when their programs open the queue, perhaps only now.
   if (!target.has_value() || !CheckEqual()) return target;

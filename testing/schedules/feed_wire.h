@@ -7,12 +7,14 @@
 //
 // Defines: WiredNode, FeedWire.
 //
-//   FeedWire wire(seed);
-//   auto node = std::make_shared<WiredNode>(&wire, "worker:0", /*attempt=*/0, budget_bytes);
+//   FeedWire wire;
+//   auto node = std::make_shared<WiredNode>(&wire, "worker:0", /*executor_id=*/0, /*attempt=*/0,
+//                                           budget_bytes);
 //   wire.Add(node);
 //   directory.Set(node->target());
 //   TrainJob job(&wire, &directory, ...);         // feeds node->core()
-//   wire.Break(node); node->Kill();
+//   wire.Break(node.get());
+//   node->Kill();
 
 #ifndef TESTING_SCHEDULES_FEED_WIRE_H_
 #define TESTING_SCHEDULES_FEED_WIRE_H_

@@ -27,7 +27,7 @@
 
 namespace millrace {
 
-// Thread safety: thread-safe. Blocking: Join() and Counts().
+// Thread safety: thread-safe. Blocking: Join(), Counts(), Rows().
 class RankCoordinator {
  public:
   // `deliver` is called from the thread, in the order of the decisions. `partitions`: of all epochs

@@ -1,5 +1,6 @@
 """Programs and tests whose threads are scheduled (core/base/thread_scheduler.h)."""
 
+load("//testing/simulation:planted_bug.bzl", "planted_copy")
 load("//third_party/bazel:cc.bzl", "cc_test")
 
 def _transition_impl(_settings, _attr):
@@ -32,25 +33,12 @@ scheduled_binary = rule(implementation = _impl, executable = True, attrs = _ATTR
 scheduled_test = rule(implementation = _impl, test = True, attrs = _ATTRS)
 
 def planted_schedule_bug(name, source, deps):
-    """A test `<name>_is_found`: bug `name` of //testing/simulation:plant.py, in `source`.
-
-    The copy is linked in place of the library's own object, which the linker leaves in its archive
-    since all that it defines is there already. `deps` are those of the source.
-    """
-    copy = name + "/" + Label(source).name
-    native.genrule(
-        name = name + "_source",
-        testonly = True,
-        srcs = [source],
-        outs = [copy],
-        cmd = "$(execpath //testing/simulation:plant) %s $< > $@" % name,
-        tools = ["//testing/simulation:plant"],
-    )
+    """A test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`."""
     cc_test(
         name = name + "_program",
         srcs = [
             "planted_schedule_test.cc",
-            copy,
+            planted_copy(name, source),
         ],
         tags = ["manual"],
         deps = [

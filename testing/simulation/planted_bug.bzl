@@ -2,11 +2,13 @@
 
 load("//third_party/bazel:cc.bzl", "cc_test")
 
-def planted_bug(name, source, deps):
-    """A cc_test `<name>_is_found`: bug `name` of plant.py, in `source`.
+_PLANT = Label("//testing/simulation:plant")
 
-    The copy is linked in place of the library's own object, which the linker leaves in its archive
-    since all that it defines is there already. `deps` are those of the source.
+def planted_copy(name, source):
+    """Returns a copy of `source` with bug `name` of plant.py.
+
+    It is linked in place of the library's own object, which the linker leaves in its archive since
+    all that it defines is there already.
     """
     copy = name + "/" + Label(source).name
     native.genrule(
@@ -14,15 +16,19 @@ def planted_bug(name, source, deps):
         testonly = True,
         srcs = [source],
         outs = [copy],
-        cmd = "$(execpath :plant) %s $< > $@" % name,
-        tools = [":plant"],
+        cmd = "$(execpath %s) %s $< > $@" % (_PLANT, name),
+        tools = [_PLANT],
     )
+    return copy
+
+def planted_bug(name, source, deps):
+    """A cc_test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`."""
     cc_test(
         name = name + "_is_found",
         size = "medium",
         srcs = [
             "planted_bug_test.cc",
-            copy,
+            planted_copy(name, source),
         ],
         env = {"MILLRACE_LOG": "error"},
         deps = [
