@@ -99,7 +99,12 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   if (session.core == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(FrameTypeName(header.type), " before CREDIT"));
   }
-  if (session.failed) return absl::OkStatus();
+  if (session.failed) {
+    if (header.type == FrameType::kEndPartition) {
+      segments_.Vacate(session.connection, header.session);
+    }
+    return absl::OkStatus();
+  }
   return HandleInSession(it, header.type, parts);
 }
 
@@ -162,8 +167,10 @@ absl::Status ReceiverLoop::HandleInSession(Sessions::iterator it, FrameType type
 absl::Status ReceiverLoop::HandleOfEnded(uint64_t connection, const FrameHeader& header,
                                          absl::string_view metadata) {
   bool dropped = true;
-  if (header.type == FrameType::kAbort) {
-    dropped = !segments_.Leave(connection, header.session);  // now it writes and reads no more
+  if (header.type == FrameType::kEndPartition) {
+    dropped = !segments_.Vacate(connection, header.session);  // now it writes no more
+  } else if (header.type == FrameType::kAbort) {
+    dropped = !segments_.Leave(connection, header.session);  // nor does it read
   } else if (header.type == FrameType::kMapped) {
     MILLRACE_ASSIGN_OR_RETURN(const MappedFrame mapped, DecodeMapped(metadata));
     dropped = !segments_.OnMapped(connection, mapped);

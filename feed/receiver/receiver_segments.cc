@@ -48,16 +48,16 @@ absl::StatusOr<SharedBytes> ReceiverSegments::Use(uint64_t connection, uint64_t 
   return it->second.segment->Use(session, body);
 }
 
-void ReceiverSegments::Vacate(uint64_t connection, uint64_t session) {
-  const auto it = segments_.find(connection);
-  if (it != segments_.end()) it->second.segment->Vacate(session);
-}
-
-bool ReceiverSegments::Leave(uint64_t connection, uint64_t session) {
+bool ReceiverSegments::Vacate(uint64_t connection, uint64_t session) {
   const auto it = segments_.find(connection);
   if (it == segments_.end()) return false;
   it->second.segment->Vacate(session);
-  it->second.segment->TakeBack(session, INT64_MAX);
+  return true;
+}
+
+bool ReceiverSegments::Leave(uint64_t connection, uint64_t session) {
+  if (!Vacate(connection, session)) return false;
+  segments_.at(connection).segment->TakeBack(session, INT64_MAX);
   return true;
 }
 

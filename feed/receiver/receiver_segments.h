@@ -42,9 +42,9 @@ class ReceiverSegments {
 
   // PLACED. INVALID_ARGUMENT if the body does not lie in unused room of the session.
   [[nodiscard]] absl::StatusOr<SharedBytes> Use(uint64_t connection, uint64_t session, Room body);
-  // The session writes no more.
-  void Vacate(uint64_t connection, uint64_t session);
-  // Nor does it read results. Returns whether the connection has a segment.
+  // The session writes no more. Returns whether the connection has a segment.
+  bool Vacate(uint64_t connection, uint64_t session);
+  // Nor does it read results. Returns the same.
   bool Leave(uint64_t connection, uint64_t session);
 
   // Batches that lie in a segment keep it alive.

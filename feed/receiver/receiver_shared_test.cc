@@ -194,6 +194,31 @@ TEST_F(ReceiverSharedTest, LaterSessionsAreNotToldOfTheSegmentAgain) {
   }
 }
 
+// What the node ends may have its END_PARTITION under way already: no ABORT follows that, and more
+// of these sessions come than the budget has room for.
+TEST_F(ReceiverSharedTest, AnEndThatComesToASessionThatHasEndedGivesItsRoomBack) {
+  Room room = OpenWithRoom(1);
+  for (uint64_t session = 1; session <= 40; ++session) {
+    const uint64_t end_seq = seq_;
+    receiver_->FeedEnd(absl::StrCat("f", session), true);
+    ASSERT_TRUE(feeder_->Await(session, FrameType::kError).has_value());
+    feeder_->Send({.type = FrameType::kEndPartition, .session = session, .seq = end_seq},
+                  EncodeRow({.row = 0}));
+    OpenFrame open = feeder_->Open(kNonce);
+    open.feed_id = absl::StrCat("f", session + 1);
+    open.shared_memory = true;
+    feeder_->Send({.type = FrameType::kOpen, .session = session + 1}, EncodeOpen(open));
+    const auto granted = feeder_->Await(session + 1);
+    ASSERT_TRUE(granted.has_value());
+    ASSERT_EQ(granted->header.type, FrameType::kRoom) << "for session " << session + 1;
+    const RoomFrame again = *DecodeRoom(granted->metadata);
+    if (session > 1) EXPECT_EQ(again.offset, room.offset);
+    room = {again.offset, again.length};
+    seq_ = 1;
+  }
+  EXPECT_EQ(receiver_->stats().dropped_frames, 0);
+}
+
 // The program's answers lie in the segment, and where the feeder has said that it looks at one no
 // more, the next one lies.
 TEST_F(ReceiverSharedTest, ResultsLieInTheSegmentUntilTheFeederHasThem) {
