@@ -182,6 +182,22 @@ TEST_F(CoordinatorResumeTest, ANodeThatHadFinishedStaysSo) {
   EXPECT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
 }
 
+// It may still be about to say goodbye to a driver that is gone: the next ones look for it.
+TEST_F(CoordinatorResumeTest, TheAgentOfWhatHasFinishedIsGoneWhenThatIsKnown) {
+  Start();
+  BringUp();
+  for (const auto& agent : agents_) agent->SendExit({.kind = ExitStatus::Kind::kExited, .code = 0});
+  ASSERT_THAT(coordinator_->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+  for (int driver = 2; driver <= 3; ++driver) {
+    Replace();
+    EXPECT_EQ(coordinator_->StandingOf(0), AgentTicket::Standing::kTaken) << driver;
+  }
+  coordinator_->ReportAgentExit({.executor_id = 0, .status = absl::UnavailableError("gone")});
+  Replace();
+  EXPECT_EQ(coordinator_->StandingOf(0), AgentTicket::Standing::kEnded);
+  EXPECT_EQ(coordinator_->Snapshot().slots[0].state, SlotState::kFinished);
+}
+
 TEST_F(CoordinatorResumeTest, AFailureOfTheClusterIsNotForgotten) {
   Start();
   BringUp();

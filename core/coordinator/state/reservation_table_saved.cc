@@ -58,9 +58,10 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
   slot.agent_pid = saved.agent_pid;
   slot.restarts.assign(saved.restarts, now);
   by_agent_.insert_or_assign(slot.agent_id, executor_id);
-  // Another agent must not have the slot before the lease of this one is over.
-  slot.agent_dead = saved.agent_gone || saved.state == SlotState::kFinished;
-  slot.lease_until = now + options_.lease;
+  // Another agent must not have the slot before the lease of this one is over. Nothing of one whose
+  // node has finished is waited for, but it may be there.
+  slot.agent_dead = saved.agent_gone;
+  slot.lease_until = saved.state == SlotState::kFinished ? now : now + options_.lease;
   slot.ever_ran = saved.ever_ran;
   if (saved.failure.has_value()) {
     slot.error = saved.failure->status;
