@@ -177,6 +177,8 @@ absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
   request.set_rows_returned(returned);
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t first_row, GetCount(params, "first_row"));
   request.set_first_row(first_row);
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t rows_before, GetCount(params, "rows_before"));
+  request.set_rows_before(rows_before);
   const std::pair<const char*, void (v1::FeederStages::*)(uint64_t)> stages[] = {
       {"source_us", &v1::FeederStages::set_source_us},
       {"encode_us", &v1::FeederStages::set_encode_us},

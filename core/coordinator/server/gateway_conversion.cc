@@ -73,6 +73,7 @@ PartitionReport ToPartitionReport(const v1::ReportRequest& request) {
                      .wire_us = request.stages().wire_us()},
           .movable = ToMovable(request.movable()),
           .refed_reason = request.refed_reason(),
+          .rows_before = request.rows_before(),
           .error = request.has_error() ? FromErrorProto(request.error()) : absl::OkStatus()};
 }
 

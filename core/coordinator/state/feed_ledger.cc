@@ -224,7 +224,7 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   if (new_session) ++record.sessions;
   // A session that resumes counts the rows before it as its own. Rows that the previous session had
   // sent beyond that are sent again, whether the feeder says so or not.
-  const uint64_t rows = Own(record.last.rows_received, report);
+  const uint64_t rows = Own(std::max(record.last.rows_received, report.rows_before), report);
   if (new_session && !GoesOnAfter(record.last, report) &&
       (!report.refed_reason.empty() || (rows > 0 && !IsReturned(record.last)))) {
     ++record.refed;

@@ -71,6 +71,9 @@ struct PartitionReport {
   // Why rows are sent again, if some are. Empty otherwise. What is sent again counts without a
   // reason too: a session that takes a partition over before the row that the one before came to.
   std::string refed_reason;
+  // How far the node of the session before this one may have used the rows, if the feeder knows:
+  // that session's last report may be lost.
+  uint64_t rows_before = 0;
   // Of a session that has ended, where whoever comes next had better not try the same again.
   absl::Status error;
 };

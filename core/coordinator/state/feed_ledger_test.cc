@@ -120,6 +120,22 @@ TEST(FeedLedgerTest, OfAResumedPartitionOnlyWhatIsSentAgainIsCounted) {
   EXPECT_FALSE(ledger.Summary("f")->exactly_once);
 }
 
+TEST(FeedLedgerTest, WhatASessionHadWhoseEndWasNotToldIsCounted) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  for (const int64_t partition : {0, 1}) {
+    ASSERT_THAT(ledger.Report("f", At(partition, State::kFeeding, 20, 1)), IsOk());
+    PartitionReport again = At(partition, State::kFeeding, 5, 2);
+    again.first_row = 5;
+    again.rows_before = partition == 0 ? 60 : 10;  // of one the ledger has heard more
+    again.refed_reason = "worker:1 ended";
+    ASSERT_THAT(ledger.Report("f", again), IsOk());
+    ASSERT_THAT(ledger.Report("f", again), IsOk());  // counted once
+  }
+  EXPECT_EQ(ledger.Partition("f", 0)->rows_refed, 55u);
+  EXPECT_EQ(ledger.Partition("f", 1)->rows_refed, 15u);
+}
+
 TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());

@@ -91,6 +91,11 @@ public final class FollowedSession {
     return true;
   }
 
+  /** Whether the ledger has said that it has the beginning. */
+  public boolean isBegun() {
+    return begun.isDone() && !begun.isCompletedExceptionally();
+  }
+
   /** The node holds every row that it is to have: the task has ended well. */
   public void setReceived() {
     received = true;
@@ -104,7 +109,7 @@ public final class FollowedSession {
     return report;
   }
 
-  SessionState state() {
+  public SessionState state() {
     return session.state();
   }
 

@@ -12,6 +12,7 @@ public final class PartitionReport {
   private final long feederAttempt;
   private final long firstRow;
   private final String refedReason;
+  private final long rowsBefore;
   private final Movable movable;
 
   /**
@@ -23,6 +24,8 @@ public final class PartitionReport {
    * @param feederAttempt Spark's task attempt id
    * @param firstRow of the session: rows before it were acknowledged to earlier ones
    * @param refedReason why the partition is fed again; "" if it is not
+   * @param rowsBefore how far the node of the session before may have used the rows, as its task said: the ledger may
+   *     not have heard of it
    * @param movable what another node can have
    */
   public PartitionReport(
@@ -32,6 +35,7 @@ public final class PartitionReport {
       long feederAttempt,
       long firstRow,
       String refedReason,
+      long rowsBefore,
       Movable movable) {
     this.feed = feed;
     this.partition = partition;
@@ -39,6 +43,7 @@ public final class PartitionReport {
     this.feederAttempt = feederAttempt;
     this.firstRow = firstRow;
     this.refedReason = refedReason;
+    this.rowsBefore = rowsBefore;
     this.movable = movable;
   }
 
@@ -79,6 +84,7 @@ public final class PartitionReport {
             .and("feeder_attempt", feederAttempt)
             .and("first_row", firstRow)
             .and("refed_reason", refedReason)
+            .and("rows_before", rowsBefore)
             .and("movable", movable.wireName);
     if (session == null) {
       return params;

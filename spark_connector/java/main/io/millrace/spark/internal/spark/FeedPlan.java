@@ -38,6 +38,8 @@ public final class FeedPlan implements Serializable {
   private String openFeed;
   /** Why partitions are fed again. */
   private HashMap<Integer, String> refed = new HashMap<>();
+  /** How far nodes may have used partitions. */
+  private HashMap<Integer, Long> rowsBefore = new HashMap<>();
 
   /**
    * A plan to train on all partitions.
@@ -111,14 +113,15 @@ public final class FeedPlan implements Serializable {
     this.openFeed = feed;
   }
 
-  /** The plan for feeding some partitions again. */
-  FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
+  /** The plan for feeding some partitions again, with how far nodes may have used them ({@link FeedOutcome#rows}). */
+  FeedPlan again(String nextOpenFeed, Map<Integer, String> why, Map<Integer, Long> rows) {
     FeedPlan plan =
         new FeedPlan(
             clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
             fedNodes, reviver);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
+    plan.rowsBefore = new HashMap<>(rows);
     return plan;
   }
 
@@ -129,6 +132,11 @@ public final class FeedPlan implements Serializable {
   /** "" if it is not fed again. */
   String refedReason(int partition) {
     return refed.getOrDefault(partition, "");
+  }
+
+  /** How far a node may have used its rows; 0 if none has had it. */
+  long rowsBefore(int partition) {
+    return rowsBefore.getOrDefault(partition, 0L);
   }
 
   /** The executor's part of the cluster, to be left when the task ends. */

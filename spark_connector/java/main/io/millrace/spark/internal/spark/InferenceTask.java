@@ -119,7 +119,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         open(options);
       } catch (MillraceException e) {
         if (report == null) {
-          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", Movable.NO);
+          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", 0, Movable.NO);
         }
         noteHopeless(e);
         throw e;
@@ -154,7 +154,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         session = ExecutorSite.hub().open(target, options);
         try {
           session.awaitAnswered();
-          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", Movable.NO);
+          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", 0, Movable.NO);
           return;
         } catch (MillraceException e) {
           if (session.state().end != SessionEnd.UNANSWERED || !finder.mayAskAgain()) {

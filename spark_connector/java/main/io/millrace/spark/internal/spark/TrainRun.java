@@ -51,6 +51,8 @@ public final class TrainRun<T> {
   private final LongAccumulator rowsFed;
   /** Spark's executor that fed each partition that was received. */
   private final Map<Integer, String> feeders = new HashMap<>();
+  /** By partition, what its last task said ({@link FeedOutcome#rows}). */
+  private final Map<Integer, Long> rowsBefore = new HashMap<>();
   private final Set<Integer> terminated = new HashSet<>();
   private String openFeed;
   private int round;
@@ -233,13 +235,14 @@ public final class TrainRun<T> {
     int withoutProgress = 0;
     long since = System.nanoTime();
     while (left == null || !left.isEmpty()) {
-      List<FeedOutcome> outcomes = runJob(left, plan.again(openFeed, reasons));
+      List<FeedOutcome> outcomes = runJob(left, plan.again(openFeed, reasons, rowsBefore));
       int before = left == null ? outcomes.size() : left.size();
       boolean tried = false;
       left = new ArrayList<>();
       reasons = new TreeMap<>();
       for (FeedOutcome outcome : outcomes) {
         tried |= outcome.kind != FeedOutcome.Kind.LATER;
+        rowsBefore.put(outcome.partition, outcome.rows);
         switch (outcome.kind) {
           case RECEIVED:
             feeders.put(outcome.partition, outcome.feeder);

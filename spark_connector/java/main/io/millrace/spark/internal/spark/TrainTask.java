@@ -73,14 +73,14 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         }
         if (!target.isRunning()) {
           // Were this task to wait, the one that starts the node might find no core.
-          return FeedOutcome.later(index, feeder, refedReason(index));
+          return FeedOutcome.later(index, plan.rowsBefore(index), feeder, refedReason(index));
         }
         if (task.attemptNumber() > 0 && finder.waitForTwin(target)) {
           continue;
         }
         if (task.attemptNumber() > 0 && target.partitionState == PartitionState.DONE) {
           // An earlier attempt of this task has done it, and Spark has lost its word.
-          return FeedOutcome.received(index, feeder);
+          return FeedOutcome.received(index, 0, feeder);
         }
         FeedOutcome outcome = feedTo(target, index, source, site, finder);
         // A node that read no more, or did not answer, before the first row was taken from Spark.
@@ -111,7 +111,8 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     long firstRow = plan.determinate ? target.resumeRow : 0;
     Movable movable = plan.determinate ? Movable.ANY_ROW : Movable.WHOLE;
     PartitionReport report =
-        new PartitionReport(plan.feed, index, target, task.taskAttemptId(), firstRow, refed, movable);
+        new PartitionReport(
+            plan.feed, index, target, task.taskAttemptId(), firstRow, refed, plan.rowsBefore(index), movable);
     SessionOptions options =
         SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
             .queue(plan.queue)
@@ -138,7 +139,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       received = true;
       told.setReceived();
       site.directory().confirmTarget(plan.feed, target);
-      return FeedOutcome.received(index, feeder);
+      return FeedOutcome.received(index, rowCount, feeder);
     } catch (MillraceException e) {
       SessionEnd end = session.state().end;
       if (told.isTakenOver()) {
@@ -146,7 +147,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       }
       if (end == SessionEnd.TERMINATED) {
         finder.stopAsking(target);
-        return FeedOutcome.again(index, feeder, e.getMessage());
+        return FeedOutcome.again(index, rowsInDoubt(told, index), feeder, e.getMessage());
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
         boolean gone = finder.isGone(target);
@@ -154,7 +155,8 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         if (!gone && !again) {
           throw e;
         }
-        return FeedOutcome.again(index, feeder, gone ? target.node + " ended" : e.getMessage());
+        String why = gone ? target.node + " ended" : e.getMessage();
+        return FeedOutcome.again(index, rowsInDoubt(told, index), feeder, why);
       }
       throw e;
     } finally {
@@ -164,6 +166,11 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         told.awaitEndTold();
       }
     }
+  }
+
+  /** What the session before this one left in doubt is counted once the ledger has this one's beginning. */
+  private long rowsInDoubt(FollowedSession told, int index) {
+    return told.isBegun() ? told.state().rowsInDoubt() : plan.rowsBefore(index);
   }
 
   /** Another attempt of this task feeds the partition, on another executor: this one ends, without being a failure. */

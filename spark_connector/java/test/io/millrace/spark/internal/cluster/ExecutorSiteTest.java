@@ -31,11 +31,12 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     return ExecutorSite.hub().open(nobody, SessionOptions.builder("feed", FeedMode.TRAIN).build());
   }
 
+  private static final String LOOKUP =
+      "{\"state\":\"finished\",\"executor_id\":0,\"resume_row\":0,\"partition_state\":\"feeding\"}";
+
   private static PartitionReport report() throws Exception {
-    JsonObject lookup =
-        Json.parseObject(
-            "{\"state\":\"finished\",\"executor_id\":0,\"resume_row\":0,\"partition_state\":\"feeding\"}", 4);
-    return new PartitionReport("feed", 3, FeedTarget.of(lookup, nonce -> false), 1, 0, "", Movable.ANY_ROW);
+    FeedTarget node = FeedTarget.of(Json.parseObject(LOOKUP, 4), nonce -> false);
+    return new PartitionReport("feed", 3, node, 1, 0, "", 0, Movable.ANY_ROW);
   }
 
   @Test
@@ -78,6 +79,25 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     assertTrue(told.awaitBegun());
     assertTrue(fake.log(), fake.starts("gateway") >= 3);
     told.awaitEndTold();
+    site.leave();
+  }
+
+  /** Whoever feeds the partition next says what this session had. */
+  @Test
+  public void aSessionWhoseEndCannotBeToldEndsAllTheSame() throws Exception {
+    FakeAgent fake =
+        fake("'gateway report') case $line in *'\"failed\"'*) kill -9 $$;; *) " + FakeAgent.ANSWER + ";; esac;;");
+    ExecutorSite site = site();
+    FollowedSession told = site.ledger().follow(broken(), report());
+    assertTrue(told.awaitBegun());
+    assertTrue(told.isBegun());
+    told.awaitEndTold();
+    FeedTarget node = FeedTarget.of(Json.parseObject(LOOKUP, 4), nonce -> false);
+    FollowedSession next =
+        site.ledger().follow(broken(), new PartitionReport("feed", 3, node, 2, 0, "worker:0 ended", 70, Movable.NO));
+    assertTrue(next.awaitBegun());
+    next.awaitEndTold();
+    assertTrue(fake.log(), fake.log().contains("\"refed_reason\":\"worker:0 ended\",\"rows_before\":70"));
     site.leave();
   }
 

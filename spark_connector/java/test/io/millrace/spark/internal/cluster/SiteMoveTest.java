@@ -33,7 +33,7 @@ public final class SiteMoveTest extends FakeAgentTest {
     String json =
         "{\"state\":\"finished\",\"executor_id\":" + NODE + ",\"resume_row\":0,\"partition_state\":\"pending\"}";
     FeedTarget target = FeedTarget.of(Json.parseObject(json, 4), nonce -> false);
-    return new PartitionReport("feed", 3, target, 9, 0, "", movable);
+    return new PartitionReport("feed", 3, target, 9, 0, "", 0, movable);
   }
 
   /** A coordinator that answers "pace" with this. */
