@@ -116,7 +116,8 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
     }
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
-    if (admission.ok()) state_->streams[id] = {stream, admission->executor_id, false};
+    if (admission.ok())
+      state_->streams[id] = {.stream = stream, .executor_id = admission->executor_id};
   });
   if (!admission.ok()) return admission.status();
 
@@ -160,6 +161,9 @@ void AgentControl::SendRegistered(uint64_t stream_id, const Admission& admission
   *registered->mutable_lease() = DurationToProto(state_->options.lease);
   registered->set_restarts(state_->table.Status(admission.executor_id).max_restarts > 0);
   state_->Send(stream_id, message);
+  for (const grpc::ByteBuffer& early : std::exchange(it->second.early, {})) {
+    it->second.stream->Enqueue(early);
+  }
   if (IsFedRole(admission.role.job_name)) state_->SendFeedState(stream_id);
 }
 

@@ -364,6 +364,10 @@ void ControlState::Restore() {
 void ControlState::SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes) {
   auto it = streams.find(stream_id);
   if (it == streams.end()) return;
+  if (!it->second.registered && it->second.executor_id >= 0) {
+    it->second.early.push_back(bytes);
+    return;
+  }
   it->second.stream->Enqueue(bytes);
   if (to_flush.empty() || to_flush.back() != it->second.stream) {
     to_flush.push_back(it->second.stream);
@@ -519,7 +523,7 @@ std::optional<absl::Status> ControlState::WaitFor(
     if (std::optional<absl::Status> status = done(); status.has_value()) return status;
     const absl::Duration left = deadline - clock->SteadyNow();
     if (left <= absl::ZeroDuration()) return std::nullopt;
-    // Waits are timed by the wall clock, which may jump: look at the steady one once a second.
+    // Nobody tells of what follows from time alone, as the end of a lease: look once a second.
     changed.WaitWithTimeout(&mu, std::min(left, absl::Seconds(1)));
   }
 }

@@ -65,6 +65,7 @@ struct ControlState {
     std::shared_ptr<AttachStream> stream;
     int executor_id = 0;
     bool registered = false;  // Registered was queued: other messages may follow
+    std::vector<grpc::ByteBuffer> early;  // that do, decided on before: while its key was signed
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
 
