@@ -1,4 +1,4 @@
-// A bug was planted in the feed that is linked here (//testing/simulation:plant): some seed finds
+// A bug was planted in what is linked here (//testing/simulation:plant): some seed finds
 // it, by a rule that does not hold or a run that is stuck.
 
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/thread_scheduler.h"
 #include "gtest/gtest.h"
-#include "testing/schedules/feed_world.h"
+#include "testing/schedules/run_seed.h"
 
 namespace millrace {
 namespace {
@@ -21,9 +21,9 @@ constexpr int kBroken = 3;
 [[noreturn]] void RunSeeds() {
   for (uint64_t seed = 1; seed <= kMostSeeds; ++seed) {
     std::cerr << "seed " << seed << "\n";
-    const FeedOutcome outcome = RunFeed(MakeFeedPlan(seed));
-    for (const std::string& rule : outcome.broken) std::cerr << "BROKEN: " << rule << "\n";
-    if (!outcome.broken.empty()) std::_Exit(kBroken);
+    const SeedResult result = RunSeed(seed);
+    for (const std::string& rule : result.broken) std::cerr << "BROKEN: " << rule << "\n";
+    if (!result.broken.empty()) std::_Exit(kBroken);
   }
   std::_Exit(0);
 }

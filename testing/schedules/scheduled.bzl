@@ -32,8 +32,8 @@ _ATTRS = {
 scheduled_binary = rule(implementation = _impl, executable = True, attrs = _ATTRS)
 scheduled_test = rule(implementation = _impl, test = True, attrs = _ATTRS)
 
-def planted_schedule_bug(name, source, deps):
-    """A test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`."""
+def planted_schedule_bug(name, source, world, deps):
+    """A test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`, by seeds of `world`."""
     cc_test(
         name = name + "_program",
         srcs = [
@@ -42,7 +42,7 @@ def planted_schedule_bug(name, source, deps):
         ],
         tags = ["manual"],
         deps = [
-            ":feed_world",
+            world,
             "//core/base:thread_scheduler",
             "@com_google_googletest//:gtest_main",
         ] + deps,

@@ -1,8 +1,8 @@
-// Runs calls of the feed under a ThreadScheduler, each from a seed.
+// Runs what is linked with it (run_seed.h) under a ThreadScheduler, each time from a seed.
 //
 //   schedules [--seed=N] [--runs=N]
 //
-// Prints a line for each run that breaks a rule, and at the end what was run. Exit code 1 if a rule
+// Prints lines for each run that breaks a rule, and at the end what was run. Exit code 1 if a rule
 // was broken.
 
 #include <cstdint>
@@ -15,9 +15,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/log.h"
 #include "core/base/random.h"
-#include "testing/schedules/feed_world.h"
+#include "testing/schedules/run_seed.h"
 
 namespace millrace {
 namespace {
@@ -40,21 +39,19 @@ int Main(int argc, char** argv) {
   int64_t broken = 0;
   uint64_t hash = 0;
   for (int64_t run = 0; run < runs; ++run) {
-    const FeedPlan plan = MakeFeedPlan(first + static_cast<uint64_t>(run));
-    const FeedOutcome outcome = RunFeed(plan);
-    steps += outcome.schedule.steps;
-    switches += outcome.schedule.switches;
-    hash = hash * 31 + outcome.schedule.hash;
-    if (runs == 1 || !outcome.broken.empty()) {
-      std::printf("seed %llu: %s\n  %d threads, %lld steps, %s; %lld rows came again of %lld\n",
-                  static_cast<unsigned long long>(plan.seed), plan.ToString().c_str(),
-                  outcome.schedule.threads, static_cast<long long>(outcome.schedule.steps),
-                  absl::FormatDuration(outcome.took).c_str(),
-                  static_cast<long long>(outcome.rows_again),
-                  static_cast<long long>(outcome.rows_refed));
+    const uint64_t seed = first + static_cast<uint64_t>(run);
+    const SeedResult result = RunSeed(seed);
+    steps += result.schedule.steps;
+    switches += result.schedule.switches;
+    hash = hash * 31 + result.schedule.hash;
+    if (runs == 1 || !result.broken.empty()) {
+      std::printf("seed %llu: %s\n  %d threads, %lld steps, %s\n",
+                  static_cast<unsigned long long>(seed), result.plan.c_str(),
+                  result.schedule.threads, static_cast<long long>(result.schedule.steps),
+                  result.came_of_it.c_str());
     }
-    for (const std::string& rule : outcome.broken) std::printf("  BROKEN: %s\n", rule.c_str());
-    broken += outcome.broken.empty() ? 0 : 1;
+    for (const std::string& rule : result.broken) std::printf("  BROKEN: %s\n", rule.c_str());
+    broken += result.broken.empty() ? 0 : 1;
   }
   std::printf(
       "seeds %llu to %llu: %lld runs, %lld steps, %lld switches in %s; %lld broke a rule; hash "

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/base/log.h"
-#include "grpcpp/support/slice.h"
+#include "testing/simulation/wire_message.h"
 
 namespace millrace::simulation {
 namespace {
@@ -19,19 +17,6 @@ constexpr absl::Duration kKeepalive = absl::Seconds(6);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(5);
 
 }  // namespace
-
-v1::CoordinatorMessage ParseMessage(const grpc::ByteBuffer& bytes) {
-  std::vector<grpc::Slice> slices;
-  std::string text;
-  if (bytes.Dump(&slices).ok()) {
-    for (const grpc::Slice& slice : slices) {
-      text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-  }
-  v1::CoordinatorMessage message;
-  MILLRACE_CHECK(message.ParseFromString(text));
-  return message;
-}
 
 std::shared_ptr<Connection> Connection::Open(Site* site, Client client) {
   std::shared_ptr<Connection> connection(new Connection(site, std::move(client)));
@@ -146,7 +131,7 @@ void Connection::ArriveDown(Down down) {
     ClientEnds(down.end);
     return;
   }
-  client_.on_message(ParseMessage(*down.message));
+  client_.on_message(ParseMessage<v1::CoordinatorMessage>(*down.message));
 }
 
 // ---- the network --------------------------------------------------------------------------------

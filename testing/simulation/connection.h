@@ -3,7 +3,7 @@
 // One Attach stream without sockets: messages of each direction arrive in order, after a while,
 // unless the connection breaks. Its server's end does what AttachReactor does.
 //
-// Defines: ParseMessage(), Connection.
+// Defines: Connection.
 
 #ifndef TESTING_SIMULATION_CONNECTION_H_
 #define TESTING_SIMULATION_CONNECTION_H_
@@ -25,8 +25,6 @@
 #include "testing/simulation/site.h"
 
 namespace millrace::simulation {
-
-[[nodiscard]] v1::CoordinatorMessage ParseMessage(const grpc::ByteBuffer& bytes);
 
 class Connection final : public AttachStream, public std::enable_shared_from_this<Connection> {
  public:

@@ -62,6 +62,12 @@ BUGS = {
     # Results that the caller has are given once more after a restart.
     "repeated_results": ("const int64_t skip = std::max<int64_t>(delivered_ - first_row, 0);",
                          "const int64_t skip = 0;"),
+    # An agent that comes back hears of what follows before it hears that it has its slot.
+    "early_message": ("if (!it->second.registered && it->second.executor_id >= 0) {", "if (false) {"),
+    # That all output is taken is not told to who waits for it.
+    "unheard_output": ("if (output.taken == output.received) state_->changed.SignalAll();", ""),
+    # An observer sleeps while there is something to tell it.
+    "sleeping_observer": ("arrived_.Signal();", ""),
     # That a session went on is not told to who waits for it, who looks again a second later.
     "unheard_credit": ("state_.wait_position = 0;\n    Changed();", "state_.wait_position = 0;"),
 }

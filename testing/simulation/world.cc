@@ -11,6 +11,7 @@
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/proto/watch.pb.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "testing/simulation/wire_message.h"
 
 namespace millrace::simulation {
 namespace {
@@ -35,7 +36,7 @@ std::string ViewText(const v1::SlotStatus& slot) {
 class Answer final : public AttachStream {
  public:
   void Enqueue(const grpc::ByteBuffer& message) override {
-    value_ = ParseMessage(message).kv().value();
+    value_ = ParseMessage<v1::CoordinatorMessage>(message).kv().value();
   }
   void Close(const absl::Status& /*status*/) override {}
   void Flush() override {}
