@@ -9,6 +9,7 @@
 #ifndef MILLRACE_AGENT_TICKET_H_
 #define MILLRACE_AGENT_TICKET_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
@@ -43,6 +44,9 @@ struct AgentTicket {
     kEnded,     // nothing is to be done
   };
   Standing standing = Standing::kNew;
+  // Counts the drivers of a cluster that can be resumed, from 1: an agent heeds none that is lower
+  // than one it has heard. 0: the cluster has this driver only.
+  uint64_t driver_epoch = 0;
 };
 
 }  // namespace millrace

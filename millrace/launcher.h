@@ -32,6 +32,8 @@ class Launcher {
     std::function<void(const AgentExit& exit)> on_exit;
     // The slot has no agent yet, for the reason given; the launcher goes on trying.
     std::function<void(int executor_id, const std::string& why)> on_awaited;
+    // Agents have another driver of this cluster (AgentTicket::driver_epoch): ABORTED, naming it.
+    std::function<void(const absl::Status& why)> on_taken_over;
   };
 
   virtual ~Launcher() = default;

@@ -25,7 +25,8 @@ namespace millrace {
 struct ResumeOptions {
   // Where the driver writes down what the next one needs, before it tells anybody: a folder of this
   // cluster alone that nobody else may enter, since it will hold the cluster's secrets; made if it
-  // is not there, and empty once the cluster has ended. On a disk that the next driver sees too.
+  // is not there, and empty once the cluster has ended. On a disk that the next driver sees too,
+  // which may be on another host: agents are told where it is, and need its first port.
   // Empty: nobody takes the cluster over.
   std::string state_folder;
   // How long agents and nodes wait for another driver before they end: from 1 s to 24 h. A host

@@ -25,6 +25,7 @@ namespace millrace {
 class StopRequest {
  public:
   using Handler = std::function<void(const std::string& reason, bool now)>;
+  using LeaveHandler = std::function<void(const std::string& reason)>;
 
   StopRequest();
   ~StopRequest();
@@ -37,14 +38,23 @@ class StopRequest {
   // on_slot and its like.
   void Request(absl::string_view reason, bool now = false);
 
+  // Leaves a cluster that can be resumed (ClusterOptions::resume) to the next driver, as if this
+  // one had been killed, but in order: its nodes go on, and calls of it, Shutdown among them,
+  // return CANCELLED with the reason. What cannot be left is asked to end, as by Request(). Has an
+  // effect only if nothing was requested before; afterwards Request() has none on a cluster that
+  // was left.
+  void Leave(absl::string_view reason);
+
+  // Either.
   [[nodiscard]] bool requested() const;
   // CANCELLED with the first reason; OK if nothing was requested.
   [[nodiscard]] absl::Status status() const;
 
   // ---- for what can be stopped so: Cluster, a call of it, and a driver's own work ----
 
-  // From here on `handler` is called, at once for what was requested before.
-  void Attach(Handler handler);
+  // From here on `handler` is called, at once for what was requested before. `leave`: for Leave(),
+  // in place of `handler`; null: it cannot be left.
+  void Attach(Handler handler, LeaveHandler leave = nullptr);
   // Afterwards no call is under way and none follows.
   void Detach();
 

@@ -130,6 +130,8 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
     }
   } else if (method == "stop") {
     parent_.Reply(id, StopRequest(params));
+  } else if (method == "coordinator") {
+    parent_.Reply(id, SetCoordinator(params));
   } else if (method == "status") {
     parent_.Reply(id, Json{{"state", StateName(state_)},
                            {"attempt", registered_.has_value() ? registered_->attempt() : 0},
@@ -141,11 +143,10 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else if (GatewayCalls::Knows(method)) {
     parent_.Reply(id, absl::FailedPreconditionError(absl::StrCat(method, " comes after start")));
   } else {
-    parent_.Reply(id,
-                  absl::UnimplementedError(absl::StrCat(
-                      "no method \"", Ellipsize(method, 64),
-                      "\"; an agent knows start, stop, status, lookup, cause, report, announce, "
-                      "pace and agent_gone")));
+    parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
+                          "no method \"", Ellipsize(method, 64),
+                          "\"; an agent knows start, stop, coordinator, status, lookup, cause, "
+                          "report, announce, pace and agent_gone")));
   }
 }
 
@@ -184,6 +185,13 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
                                             [this] { return link_->channel(); });
   KeepCount();
   return Json{{"agent_id", agent_id_}};
+}
+
+absl::StatusOr<Json> Agent::SetCoordinator(const Json& params) {
+  if (link_ == nullptr) return absl::FailedPreconditionError("coordinator comes after start");
+  MILLRACE_ASSIGN_OR_RETURN(const std::string address, ParseCoordinatorAddress(params, "params"));
+  link_->SetAddress(address);
+  return Json::object();
 }
 
 absl::StatusOr<Json> Agent::StopRequest(const Json& params) {

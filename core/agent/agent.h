@@ -99,6 +99,7 @@ class Agent {
   void OnRequest(const Json& id, const std::string& method, const Json& params);
   absl::StatusOr<Json> StartNode(const Json& params);
   absl::StatusOr<Json> StopRequest(const Json& params);
+  absl::StatusOr<Json> SetCoordinator(const Json& params);
   void OnParentGone(const absl::Status& status);
 
   // Coordinator.

@@ -18,6 +18,7 @@
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -44,6 +45,89 @@ TEST_F(AgentTest, BrokenStreamIsTakenUpAgainWhileTheNodeRuns) {
   EXPECT_EQ(first.address(), last.address());
   EXPECT_FALSE(first.has_node());
   EXPECT_EQ(last.node().state(), v1::NODE_STATE_RUNNING);
+  agent_->Send(R"({"id":8,"method":"stop"})");
+  EXPECT_FALSE(agent_->ReadState("finished").is_null());
+  EXPECT_EQ(agent_->WaitExit(), 0);
+}
+
+// As gRPC's server says of calls that come while it ends, whatever its driver wants of the cluster.
+TEST_F(AgentTest, ACancellationByTheServerAloneIsNotTheClustersEnd) {
+  MakeCoordinator({"polite"});
+  RunAgent();
+  ASSERT_TRUE(NodeSaid("ready"));
+  int registrations = 1;
+  for (const char* text : {"", "CANCELLED", "Received RST_STREAM with error code 8"}) {
+    coordinator_->EndStream(absl::CancelledError(text));
+    ASSERT_TRUE(coordinator_->WaitForRegistrations(++registrations)) << text;
+  }
+  EXPECT_EQ(coordinator_->LastUpdate().state(), v1::NODE_STATE_RUNNING);
+  agent_->Send(R"({"id":8,"method":"stop"})");
+  EXPECT_FALSE(agent_->ReadState("finished").is_null());
+  EXPECT_EQ(agent_->WaitExit(), 0);
+}
+
+class RedirectedAgentTest : public AgentTest {
+ protected:
+  // Another coordinator of the same cluster.
+  void MakeNext() {
+    FakeCoordinator::Options options;
+    options.program = TestFile("test_node");
+    options.args = {"polite"};
+    options.same_cluster = coordinator_.get();
+    next_ = std::make_unique<FakeCoordinator>(options);
+  }
+  void Redirect(const std::string& address) {
+    agent_->Send(DumpJson(
+        Json{{"id", 5}, {"method", "coordinator"}, {"params", Json{{"address", address}}}}));
+  }
+  void ExpectNodeGoesOnUnderTheNext(const FakeCoordinator& next) {
+    ASSERT_TRUE(next.WaitForRegistrations(1));
+    ASSERT_FALSE(next.messages().empty());
+    const v1::Register& hello = next.messages().front().register_();
+    EXPECT_EQ(hello.node().state(), v1::NODE_STATE_RUNNING);
+    EXPECT_EQ(hello.node().pid(), node_);
+    agent_->Send(R"({"id":8,"method":"stop"})");
+    EXPECT_FALSE(agent_->ReadState("finished").is_null());
+    EXPECT_EQ(agent_->WaitExit(), 0);
+  }
+  void RunNode() {
+    MakeCoordinator({"polite"});
+    RunAgent();
+    node_ = agent_->ReadState("running").value("pid", 0);
+    ASSERT_TRUE(NodeSaid("ready"));
+  }
+
+  int node_ = 0;
+  std::unique_ptr<FakeCoordinator> next_;
+};
+
+TEST_F(RedirectedAgentTest, ACoordinatorThatLivesIsLeftForTheNext) {
+  RunNode();
+  MakeNext();
+  Redirect(next_->address());
+  EXPECT_EQ(agent_->ReadReply()["result"], Json::object());
+  ExpectNodeGoesOnUnderTheNext(*next_);
+  EXPECT_EQ(coordinator_->registrations(), 1);
+}
+
+TEST_F(RedirectedAgentTest, OneThatIsAwayIsNotWaitedFor) {
+  RunNode();
+  MakeNext();
+  coordinator_->Refuse(absl::UnavailableError("down"));
+  coordinator_->EndStream(absl::UnavailableError("down"));
+  ASSERT_TRUE(
+      Eventually([&] { return agent_->stderr_text().find("lost the") != std::string::npos; }));
+  Redirect(next_->address());
+  ExpectNodeGoesOnUnderTheNext(*next_);
+}
+
+TEST_F(RedirectedAgentTest, TheSameAddressChangesNothingAndNoAddressIsSaid) {
+  RunNode();
+  Redirect(coordinator_->address());
+  EXPECT_EQ(agent_->ReadReply()["result"], Json::object());
+  Redirect("nowhere");
+  EXPECT_THAT(agent_->ReadReply()["error"].value("message", ""), HasSubstr("params.address"));
+  EXPECT_EQ(coordinator_->registrations(), 1);
   agent_->Send(R"({"id":8,"method":"stop"})");
   EXPECT_FALSE(agent_->ReadState("finished").is_null());
   EXPECT_EQ(agent_->WaitExit(), 0);

@@ -70,7 +70,12 @@ bool Authorized(const grpc::ServerContext& context) {
 
 FakeCoordinator::FakeCoordinator(Options options) : options_(std::move(options)) {
   refuse_ = options_.refuse;
-  MakeCertificate(&certificate_, &key_);
+  if (options_.same_cluster != nullptr) {
+    certificate_ = options_.same_cluster->certificate_;
+    key_ = options_.same_cluster->key_;
+  } else {
+    MakeCertificate(&certificate_, &key_);
+  }
   grpc::SslServerCredentialsOptions tls;
   tls.pem_key_cert_pairs.push_back({key_, certificate_});
   grpc::ServerBuilder builder;

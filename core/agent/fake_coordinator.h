@@ -40,7 +40,8 @@ class FakeCoordinator final : private v1::Coordinator::Service {
     std::string served_bytes;   // what FetchProgram sends instead, if not empty
     int num_workers = 1;        // further workers have addresses under "other-host"
     bool send_spec = true;
-    absl::Status refuse;  // ends every Attach
+    absl::Status refuse;                            // ends every Attach
+    const FakeCoordinator* same_cluster = nullptr;  // whose certificate this one has
   };
 
   explicit FakeCoordinator(Options options);

@@ -150,6 +150,7 @@ class Parser {
   DoctorOptions::On doctor_agents_;
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
+  std::string on_sigterm_ = "end";
   std::string color_ = "auto";
   bool keep_port_ = false;
   CLI::App* metrics_ = nullptr;
@@ -243,6 +244,7 @@ void Parser::AddRun() {
   run_->add_flag("--ship", on_.ship);
   run_->add_option("--resumable", line_.run.cluster.resume.state_folder);
   AddDuration(run_, "--resume-within", &line_.run.cluster.resume.lease);
+  run_->add_option("--on-sigterm", on_sigterm_)->check(CLI::IsMember({"end", "leave"}));
   PutInOnGroup(run_, here);
 }
 
@@ -312,9 +314,11 @@ absl::Status Parser::FinishOn() {
     return CheckWorkingDir();
   }
   MILLRACE_RETURN_IF_ERROR(CheckSecretPlace(on_.launcher.secret));
-  if (run_->count("--resume-within") > 0 && run_->count("--resumable") == 0) {
-    return absl::InvalidArgumentError("--resume-within is for --resumable FOLDER");
+  for (const char* option : {"--resume-within", "--on-sigterm"}) {
+    if (run_->count(option) == 0 || run_->count("--resumable") > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(option, " is for --resumable FOLDER"));
   }
+  run.leave_on_sigterm = on_sigterm_ == "leave";
   if (run_->count("--resumable") > 0 && run.cluster.resume.state_folder.empty()) {
     return absl::InvalidArgumentError("--resumable needs a folder");
   }

@@ -251,7 +251,8 @@ class Runner {
 
 void Runner::OnSignal(int signal, int count) {
   if (interruption_.signal == 0) interruption_.signal = signal;
-  if (count == 1) {
+  const bool leave = options_.leave_on_sigterm && signal == SIGTERM;
+  if (count == 1 && !leave) {
     console_.Note(absl::StrCat("stopping the nodes (", SignalName(signal), " again: at once)"));
   }
   if (count > 1) {
@@ -259,7 +260,12 @@ void Runner::OnSignal(int signal, int count) {
   } else {
     relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
   }
-  stop_.Request(absl::StrCat("millrace run got ", SignalName(signal)), /*now=*/count > 1);
+  const std::string reason = absl::StrCat("millrace run got ", SignalName(signal));
+  if (leave) {
+    stop_.Leave(reason);
+  } else {
+    stop_.Request(reason, /*now=*/count > 1);
+  }
 }
 
 void Runner::OnTimeout() {
@@ -374,6 +380,12 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
   if (status.ok() && slurm.ok()) {
     console_.Note(absl::StrCat("done in ", DurationText(elapsed)));
     return kExitOk;
+  }
+  if (options_.leave_on_sigterm && interruption_.signal == SIGTERM && status == stop_.status()) {
+    console_.Tell(absl::StrCat(status.message(),
+                               " and leaves the cluster: the same command goes on with it within ",
+                               DurationText(options_.cluster.resume.lease)));
+    return kExitSignalBase + SIGTERM;
   }
   std::optional<NodeFailure> failure;
   {

@@ -51,6 +51,7 @@ struct RunOptions {
   std::optional<std::string> stdin_node;
   std::optional<MetricsServerOptions> metrics;  // of this cluster, for as long as it runs
   bool quiet = false;
+  bool leave_on_sigterm = false;  // to the next driver; only where the cluster can be resumed
   absl::Duration timeout = absl::InfiniteDuration();
   std::vector<std::string> program;  // and its arguments
 };

@@ -147,6 +147,43 @@ class RunOnTest(AgentsTestCase):
         os.remove(self.path("go"))
         self.assertEqual(self.run_cli(*args[:-3], "true").returncode, 0)
 
+    def test_a_run_that_is_told_to_leave_goes_on_under_the_next(self):
+        agents = [self.start_agent(f"127.0.0.{n}") for n in (2, 3)]
+        options = [*self.on(worker=agents), "--resumable", "state", "--on-sigterm", "leave"]
+        args = ["run", *options, "--", "sh", "-c",
+                f'echo "started $RANK"; while ! test -e {self.path("go")}; do sleep 0.05; done; '
+                'echo "ended $RANK"']
+        first = self.start_cli(*args)
+        for _ in agents:
+            self.assertIn("| started ", first.stdout.readline())
+        first.send_signal(signal.SIGTERM)
+        _, told = first.communicate()
+        self.assertEqual(first.returncode, 143, told)
+        self.assertIn("millrace run got SIGTERM and leaves the cluster: the same command goes on with it within 5",
+                      told)
+        self.write("go", "")
+        second = self.run_cli(*args)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertIn(" goes on", second.stderr)
+        # What was said just before may be said twice.
+        said = [line for line in second.stdout.splitlines() if "started" not in line]
+        self.assertCountEqual(said, ["worker:0| ended 0", "worker:1| ended 1"])
+        self.assertEqual(os.listdir(self.path("state")), [])
+        for agent in agents:
+            self.assertEqual(len(agent.said("adopted as executor")), 1, agent.lines)
+
+    def test_ctrl_c_ends_what_sigterm_leaves(self):
+        agent = self.start_agent("127.0.0.2")
+        args = ["run", *self.on(worker=[agent]), "--resumable", "state", "--on-sigterm", "leave", "--",
+                "sh", "-c", "echo here; exec sleep 600"]
+        driver = self.start_cli(*args)
+        self.assertEqual(driver.stdout.readline(), "worker:0| here\n")
+        driver.send_signal(signal.SIGINT)
+        driver.communicate()
+        self.assertEqual(driver.returncode, 130)
+        self.assertEqual(os.listdir(self.path("state")), [])
+        wait_for(lambda: agent.said("free again"), "the agent free again")
+
     def test_a_slurm_step_is_a_cluster(self):
         port, agents = self.start_agents_of_step()
         step = {
@@ -260,6 +297,10 @@ class RunOnTest(AgentsTestCase):
             (["--resumable", "state", "--", "true"], "--on SOURCE"),
             (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
               "--resume-within", "1m", "--", "true"], "--resumable FOLDER"),
+            (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
+              "--on-sigterm", "leave", "--", "true"], "--resumable FOLDER"),
+            (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
+              "--resumable", "state", "--on-sigterm", "stay", "--", "true"], "--on-sigterm"),
             (["--on", "static", "--members", '{"worker": ["h:1"]}', "--secret-file", self.secret,
               "--resumable", "state", "--resume-within", "1ms", "--", "true"], "--resume-within must be"),
             (["--on", "static", "--members", '{"worker": ["h:1"]}', "--num-ps", "1",

@@ -216,6 +216,17 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
       case AdoptionEffect::Kind::kStart:
         SendStart(effect);
         break;
+      case AdoptionEffect::Kind::kRedirect: {
+        const HostPort driver = DriverSeenAs(effect);
+        v1::AdoptRequest request;
+        request.mutable_redirect()->set_coordinator_host(driver.host);
+        request.mutable_redirect()->set_coordinator_port(driver.port);
+        Send(effect.call, std::move(request));
+        break;
+      }
+      case AdoptionEffect::Kind::kTakenOver:
+        if (events_.on_taken_over) events_.on_taken_over(effect.exit.status);
+        break;
       case AdoptionEffect::Kind::kRelease: {
         v1::AdoptRequest request;
         request.mutable_release()->set_now(effect.now);
@@ -259,6 +270,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     hold.set_adoption_id(
         AdoptionId(ticket.token, ticket.cluster_id, effect.executor_id, effect.number));
     hold.set_number(effect.number);
+    hold.set_driver_epoch(ticket.driver_epoch);
     hold.set_cluster_id(ticket.cluster_id);
     hold.set_executor_id(effect.executor_id);
     hold.set_driver(absl::StrCat(LocalHostname(), " pid ", ::getpid()));
@@ -313,15 +325,22 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     table_.CallOver(call, versions, effects);
   }
 
+  // The coordinator as the agent of a kStart or kRedirect reaches it.
+  HostPort DriverSeenAs(const AdoptionEffect& effect) {
+    HostPort driver =
+        ParseHostPort(tickets_[effect.executor_id].coordinator_address).value_or(HostPort());
+    if (!effect.address.empty()) driver.host = effect.address;
+    if (!options_.driver_host.empty()) driver.host = options_.driver_host;
+    return driver;
+  }
+
   void SendStart(const AdoptionEffect& effect) {
     const AgentTicket& ticket = tickets_[effect.executor_id];
-    const HostPort own = ParseHostPort(ticket.coordinator_address).value_or(HostPort());
+    const HostPort driver = DriverSeenAs(effect);
     v1::AdoptRequest request;
     v1::StartAgent& start = *request.mutable_start();
-    start.set_coordinator_host(!options_.driver_host.empty() ? options_.driver_host
-                               : !effect.address.empty()     ? effect.address
-                                                             : own.host);
-    start.set_coordinator_port(own.port);
+    start.set_coordinator_host(driver.host);
+    start.set_coordinator_port(driver.port);
     start.set_ca_pem(ticket.ca_pem);
     start.set_identity_pem(ticket.identity_pem);
     start.set_token(ticket.token);

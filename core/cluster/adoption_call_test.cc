@@ -160,6 +160,26 @@ TEST_F(AdoptionCallTest, ALowerNumberDoesNotEndTheAdoptionThereIs) {
   End(next);
 }
 
+TEST_F(AdoptionCallTest, ADriverThatWasReplacedIsRefusedWhateverItAsksFor) {
+  v1::Hold hold = HoldFor("c1", 3);
+  hold.set_driver_epoch(1);
+  const auto first = Hold(hold);
+  v1::Hold next = hold;
+  next.set_driver_epoch(2);
+  next.set_driver("there pid 2");
+  const auto second = Hold(next);
+  ASSERT_TRUE(first->done.WaitForNotificationWithTimeout(kLong));
+  v1::Hold another = HoldFor("c1", 3);  // for the same slot, which would end what is there
+  another.set_driver_epoch(1);
+  for (const v1::Hold& of_before : {hold, another}) {
+    const absl::Status refused = Refusal(of_before, secret_);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("another driver now, there pid 2"));
+  }
+  EXPECT_FALSE(second->done.HasBeenNotified());
+  End(second);
+}
+
 TEST_F(AdoptionCallTest, AMessageThatWasRecordedIsWorthNothing) {
   const v1::Hold hold = HoldFor("c1", 0);
   auto call = Hold(hold);

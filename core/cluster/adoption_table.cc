@@ -187,7 +187,7 @@ void AdoptionTable::Want(Slot& slot, Effects* effects) {
   HangUp(slot, effects);
   slot.state = State::kWaiting;
   ++slot.number;  // the one before may have been used
-  slot.sought = slot.found = slot.left_alone = false;
+  slot.sought = slot.found = slot.inherited = slot.left_alone = false;
   slot.address.clear();
   slot.pid = 0;
   slot.busy = false;
@@ -234,8 +234,12 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
   if (slot->state == State::kAwayDialling) {
     if (info.running) {
       slot->state = State::kStarting;  // Started follows
-      slot->found = std::exchange(slot->sought, false) || slot->found;
-      if (stopping_) Release(*slot, effects);
+      if (std::exchange(slot->sought, false)) slot->found = slot->inherited = true;
+      if (stopping_) {
+        Release(*slot, effects);
+      } else {
+        Redirect(*slot, effects);
+      }
     } else if (slot->sought) {
       Gone(*slot,
            absl::UnavailableError(absl::StrCat("its agent is gone: the one that listens at ",
@@ -258,7 +262,11 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
     Tell(*slot, absl::StrCat(NameOf(*slot), " has its agent now, at ", slot->address), effects);
   }
   slot->problem.clear();
-  if (info.running) slot->state = State::kStarting;  // by a driver before; Started follows
+  if (info.running) {  // by a driver before; Started follows
+    slot->state = State::kStarting;
+    slot->inherited = true;
+    Redirect(*slot, effects);
+  }
   if (slot->replacement) {
     if (!info.running) Start(*slot, effects);
   } else {
@@ -281,6 +289,14 @@ void AdoptionTable::MaybeStartAll(Effects* effects) {
 void AdoptionTable::Start(Slot& slot, Effects* effects) {
   slot.state = State::kStarting;
   effects->push_back({.kind = Kind::kStart,
+                      .executor_id = slot.id.executor_id,
+                      .call = slot.call,
+                      .address = slot.peer_host});
+}
+
+void AdoptionTable::Redirect(const Slot& slot, Effects* effects) {
+  if (!slot.inherited) return;
+  effects->push_back({.kind = Kind::kRedirect,
                       .executor_id = slot.id.executor_id,
                       .call = slot.call,
                       .address = slot.peer_host});
@@ -327,6 +343,11 @@ void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects*
   Slot* const slot = SlotOf(call);
   if (slot == nullptr) return;
   slot->call = 0;
+  if (absl::IsAborted(status)) {  // nothing is to be done about them any more
+    AdoptionEffect effect = {.kind = Kind::kTakenOver, .executor_id = slot->id.executor_id};
+    effect.exit.status = status;
+    effects->push_back(std::move(effect));
+  }
   switch (slot->state) {
     case State::kDialling:
     case State::kHeld:

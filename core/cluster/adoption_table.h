@@ -58,14 +58,16 @@ struct AdoptionSlot {
 // Something to be done, or to be told.
 struct AdoptionEffect {
   enum class Kind {
-    kDial,     // hold the agent at `address` by a new call `call`
-    kStart,    // send StartAgent over `call`; `address` is the driver's host as that agent sees it
-    kRelease,  // send Release over `call`, `now`
-    kHangUp,   // end `call`, whose later events mean nothing
-    kStarted,  // tell: the slot's agent is the process `pid`
-    kEnded,    // tell `exit`
-    kAwaited,  // tell: the slot has no agent yet, `note` says why
-    kNote,     // tell a person `note`
+    kDial,      // hold the agent at `address` by a new call `call`
+    kStart,     // send StartAgent over `call`; `address` is the driver's host as that agent sees it
+    kRedirect,  // send Redirect over `call`; `address` as with kStart
+    kRelease,   // send Release over `call`, `now`
+    kHangUp,    // end `call`, whose later events mean nothing
+    kStarted,   // tell: the slot's agent is the process `pid`
+    kEnded,     // tell `exit`
+    kAwaited,   // tell: the slot has no agent yet, `note` says why
+    kNote,      // tell a person `note`
+    kTakenOver,  // tell `exit.status`: the agents are another driver's
   };
   Kind kind = Kind::kDial;
   int executor_id = 0;
@@ -129,6 +131,7 @@ class AdoptionTable {
     bool replacement = false;     // the slot had an agent before
     bool sought = false;          // it has one, of a driver before, which is not found yet
     bool found = false;           // that one is: it has been told of before
+    bool inherited = false;       // a driver before has started the agent, and said where that was
     bool left_alone = false;      // it has none, and wants none
     bool busy = false;            // the last answer: it serves another cluster
     absl::Duration wanted_since;  // steady
@@ -155,6 +158,7 @@ class AdoptionTable {
   void Dial(Slot& slot, Effects* effects);
   void HangUp(Slot& slot, Effects* effects);
   void Start(Slot& slot, Effects* effects);
+  static void Redirect(const Slot& slot, Effects* effects);
   void Release(const Slot& slot, Effects* effects);  // while stopping
   void MaybeStartAll(Effects* effects);
   void Retry(Slot& slot, const absl::Status& why, Effects* effects);

@@ -67,6 +67,13 @@ class AdoptionTableTest : public ::testing::Test {
         case Kind::kStart:
           list.push_back(absl::StrCat("start ", effect.executor_id));
           break;
+        case Kind::kRedirect:
+          list.push_back(absl::StrCat("redirect ", effect.executor_id, " to ", effect.address));
+          break;
+        case Kind::kTakenOver:
+          list.push_back(absl::StrCat("taken over ", effect.executor_id));
+          last_exit_ = effect.exit;
+          break;
         case Kind::kRelease:
           list.push_back(absl::StrCat("release ", effect.executor_id, effect.now ? " now" : ""));
           break;
@@ -331,7 +338,7 @@ TEST_F(AdoptionTableTest, AnAgentThatADriverBeforeStartedIsNotStartedAgain) {
   Take();
   table_->Held(calls_[0], {.running = true}, &effects_);
   table_->Started(calls_[0], 100, &effects_);
-  EXPECT_THAT(Take(), ElementsAre("started 0 100"));
+  EXPECT_THAT(Take(), ElementsAre("redirect 0 to ", "started 0 100"));
   table_->Held(calls_[1], {}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("start 1"));
 }
@@ -351,14 +358,46 @@ TEST_F(TakenTableTest, AgentsAreFoundByCountingAndNothingIsTold) {
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
   EXPECT_EQ(numbers_[0], 2u);
   for (int id : {0, 1}) {
-    table_->Held(calls_[id], {.running = true}, &effects_);
+    table_->Held(calls_[id], {.peer_host = "d2", .running = true}, &effects_);
     table_->Started(calls_[id], 100 + id, &effects_);
   }
-  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_THAT(Take(), ElementsAre("redirect 0 to d2", "redirect 1 to d2"));
   EXPECT_EQ(table_->num_running(), 2);
   table_->Ended(calls_[1], {}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("ended 1"));
   EXPECT_EQ(last_exit_.pid, 101);
+}
+
+// What was sent over a stream that broke may be lost.
+TEST_F(TakenTableTest, AnAgentOfADriverBeforeIsRedirectedByEachStream) {
+  Name({"a:1", "b:1"});
+  Take();
+  for (const char* driver : {"d2", "d3"}) {
+    table_->Held(calls_[0], {.peer_host = driver, .running = true}, &effects_);
+    table_->Started(calls_[0], 100, &effects_);
+    EXPECT_THAT(Take(), ElementsAre(absl::StrCat("redirect 0 to ", driver)));
+    table_->CallOver(calls_[0], absl::UnavailableError("broken"), &effects_);
+    Advance(absl::Seconds(2));
+    EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  }
+  // Until it is another one, of this driver.
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("release 0 now", "dial 0 a:1"));
+  table_->Held(calls_[0], {.peer_host = "d3"}, &effects_);
+  table_->Started(calls_[0], 101, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 0", "started 0 101"));
+  table_->CallOver(calls_[0], absl::UnavailableError("broken"), &effects_);
+  Advance(absl::Seconds(2));
+  table_->Held(calls_[0], {.peer_host = "d4", .running = true}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+}
+
+TEST_F(TakenTableTest, WhatAnotherDriverHasTakenOverIsTold) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->CallOver(calls_[0], absl::AbortedError("has another driver now"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("taken over 0"));
+  EXPECT_EQ(last_exit_.status.message(), "has another driver now");
 }
 
 TEST_F(TakenTableTest, WhereAnAgentRunsNothingTheSlotsOwnIsGone) {
@@ -421,9 +460,9 @@ class ReplacedTableTest : public AdoptionTableTest {
 TEST_F(ReplacedTableTest, ASlotThatWaitsForAnotherAgentGetsOneOrItsOwn) {
   Name({"a:1", "b:1"});
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1", "dial 1 b:1"));
-  table_->Held(calls_[0], {.running = true}, &effects_);
+  table_->Held(calls_[0], {.peer_host = "d", .running = true}, &effects_);
   table_->Started(calls_[0], 7, &effects_);
-  EXPECT_THAT(Take(), ElementsAre("started 0 7"));
+  EXPECT_THAT(Take(), ElementsAre("redirect 0 to d", "started 0 7"));
 }
 
 }  // namespace

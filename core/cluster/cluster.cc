@@ -76,12 +76,23 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program, bool resume) {
         coordinator_->AnnounceFeeder(feeder_->principal(), feeder_->curve_key()));
   }
   if (options_.stop_request != nullptr) {
+    StopRequest::LeaveHandler leave;
+    if (!options_.resume.state_folder.empty()) {
+      leave = [this](const std::string& reason) {
+        CancelCalls(absl::CancelledError(reason));
+        coordinator_->Leave(absl::CancelledError(reason));
+      };
+    }
     options_.stop_request->Attach(
-        [this](const std::string& reason, bool now) { OnStopRequest(reason, now); });
+        [this](const std::string& reason, bool now) { OnStopRequest(reason, now); },
+        std::move(leave));
   }
   if (options_.cluster_file) coordinator_->PublishClusterFile();
   if (absl::Status status = LaunchAgents(); !status.ok()) {
-    if (resume) coordinator_->Leave();  // its nodes live, and nothing is wrong with them
+    if (resume) {  // its nodes live, and nothing is wrong with them
+      coordinator_->Leave(
+          absl::UnavailableError("this driver leaves the cluster, which can be resumed"));
+    }
     return status;
   }
   has_launched_.Notify();
@@ -124,7 +135,8 @@ AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
           .restarts = restart.max_restarts > 0,
           .connect_timeout =
               options_.resume.state_folder.empty() ? absl::ZeroDuration() : options_.resume.lease,
-          .standing = coordinator_->StandingOf(executor_id)};
+          .standing = coordinator_->StandingOf(executor_id),
+          .driver_epoch = coordinator_->driver_epoch()};
 }
 
 absl::Status Cluster::Impl::LaunchAgents() {
@@ -140,6 +152,7 @@ absl::Status Cluster::Impl::LaunchAgents() {
   events.on_awaited = [this](int executor_id, const std::string& why) {
     coordinator_->ReportAgentAwaited(executor_id, why);
   };
+  events.on_taken_over = [this](const absl::Status& why) { coordinator_->Leave(why); };
   MILLRACE_RETURN_IF_ERROR(launcher_.Launch(tickets, std::move(events)));
   launched_ = true;
   return absl::OkStatus();
@@ -232,7 +245,10 @@ absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
     }
     shutdown_started_ = true;
   }
-  const absl::Status status = EndNodes(options);
+  absl::Status status = EndNodes(options);
+  // Whoever asks to leave from here on comes too late; who did before is heeded.
+  if (options_.stop_request != nullptr) options_.stop_request->Detach();
+  status.Update(coordinator_->fenced());
   TearDown();
   MutexLock lock(&mu_);
   shutdown_status_ = status;

@@ -1,7 +1,7 @@
 // A driver that a test kills: takes the cluster of a state folder over if there is one, and begins
 // it otherwise, and waits for its end.
 //
-//   resume_test_driver FOLDER SECRET_FILE LEASE_MS MAX_RESTARTS ADDRESS,... PROGRAM ARG...
+//   resume_test_driver FOLDER SECRET_FILE LEASE_MS MAX_RESTARTS OWN_HOST ADDRESS,... PROGRAM ARG...
 //
 // Says on stdout "new ID" or "resumed ID" when all nodes run, "failure of NODE" if one failed, and
 // at the end "ended with CODE: MESSAGE".
@@ -33,10 +33,11 @@ void Say(const std::string& line) {
 }
 
 absl::Status Drive(const std::vector<std::string>& args) {
-  const std::vector<std::string> addresses = absl::StrSplit(args[4], ',');
+  const std::vector<std::string> addresses = absl::StrSplit(args[5], ',');
   MILLRACE_ASSIGN_OR_RETURN(ClusterSpec members, ClusterSpec::Create({{"worker", addresses}}));
   ScriptedResolver resolver(std::move(members));
-  AdoptingLauncher launcher(resolver, {.secret = {.file = args[1]}, .bind_address = "127.0.0.1"});
+  AdoptingLauncher launcher(
+      resolver, {.secret = {.file = args[1]}, .bind_address = args[4], .driver_host = args[4]});
   ClusterOptions options;
   options.num_executors = static_cast<int>(addresses.size());
   options.reservation_timeout = absl::Seconds(60);
@@ -48,8 +49,8 @@ absl::Status Drive(const std::vector<std::string>& args) {
   options.observer.on_failure = [](const NodeFailure& failure) {
     Say(absl::StrCat("failure of ", failure.role.ToString()));
   };
-  NodeProgram program = NodeProgram::Path(args[5]);
-  program.Args({args.begin() + 6, args.end()});
+  NodeProgram program = NodeProgram::Path(args[6]);
+  program.Args({args.begin() + 7, args.end()});
   MILLRACE_ASSIGN_OR_RETURN(const bool resume, Cluster::CanResume(args[0]));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
                             resume ? Cluster::Resume(launcher, program, options)
@@ -63,7 +64,7 @@ absl::Status Drive(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() < 6) return 64;
+  if (args.size() < 7) return 64;
   const absl::Status status = millrace::Drive(args);
   millrace::Say(
       absl::StrCat("ended with ", absl::StatusCodeToString(status.code()), ": ", status.message()));

@@ -62,14 +62,14 @@ class ResumedClusterTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
-  std::string Folder() const { return Path("state"); }
+  std::string Folder() const { return folder_; }
 
   std::unique_ptr<ChildProcess> StartDriver() {
     std::vector<std::string> addresses;
     for (const auto& agent : agents_) addresses.push_back(agent->address());
     auto driver = ChildProcess::Start(
         {RunfilePath("core/cluster/resume_test_driver"), Folder(), Path("secret.json"),
-         absl::StrCat(absl::ToInt64Milliseconds(lease_)), absl::StrCat(max_restarts_),
+         absl::StrCat(absl::ToInt64Milliseconds(lease_)), absl::StrCat(max_restarts_), own_host_,
          absl::StrJoin(addresses, ","), "/bin/sh", "-c", kNode, dir_.path()});
     EXPECT_THAT(driver, IsOk());
     return *std::move(driver);
@@ -115,6 +115,8 @@ class ResumedClusterTest : public ::testing::Test {
   std::vector<std::unique_ptr<ListeningAgent>> agents_;
   absl::Duration lease_ = absl::Minutes(5);
   int max_restarts_ = 0;
+  std::string folder_ = Path("state");
+  std::string own_host_ = "127.0.0.1";  // of the drivers
 };
 
 TEST_F(ResumedClusterTest, NodesGoOnUnderTheNextDriver) {
@@ -129,6 +131,59 @@ TEST_F(ResumedClusterTest, NodesGoOnUnderTheNextDriver) {
   EXPECT_EQ(WaitRunning(*third, "resumed"), id);
   Go(0);
   EXPECT_EQ(WaitEnd(*third), "ended with OK: ");
+  EXPECT_THAT(Done(), ElementsAre("start end", "start end"));
+  WaitAgentsFree();
+  ExpectNothingToResume();
+}
+
+TEST_F(ResumedClusterTest, TheNextDriverMayBeAtAnotherAddress) {
+  const auto first = StartDriver();
+  const std::string id = WaitRunning(*first, "new");
+  ASSERT_TRUE(WaitDone({"start", "start"}));
+  Kill(*first);
+  own_host_ = "127.0.0.9";
+  const auto second = StartDriver();
+  EXPECT_EQ(WaitRunning(*second, "resumed"), id);
+  Go(0);
+  EXPECT_EQ(WaitEnd(*second), "ended with OK: ");
+  EXPECT_THAT(Done(), ElementsAre("start end", "start end"));
+  WaitAgentsFree();
+  ExpectNothingToResume();
+}
+
+// As a node that was cut off from the others: its driver lives, and locks do nothing.
+TEST_F(ResumedClusterTest, ADriverThatLivesElsewhereIsFencedByTheNext) {
+  const auto first = StartDriver();
+  const std::string id = WaitRunning(*first, "new");
+  ASSERT_TRUE(WaitDone({"start", "start"}));
+  std::filesystem::remove(JoinPath(Folder(), "lock"));
+  own_host_ = "127.0.0.9";
+  const auto second = StartDriver();
+  EXPECT_EQ(WaitRunning(*second, "resumed"), id);
+  EXPECT_THAT(WaitEnd(*first), StartsWith("ended with ABORTED: "));
+  Go(0);
+  EXPECT_EQ(WaitEnd(*second), "ended with OK: ");
+  EXPECT_THAT(Done(), ElementsAre("start end", "start end"));
+  WaitAgentsFree();
+  ExpectNothingToResume();
+}
+
+// Nor can it see the folder any more: its agents tell it.
+TEST_F(ResumedClusterTest, ADriverThatLivesWithoutItsFolderIsFencedByItsAgents) {
+  const auto first = StartDriver();
+  const std::string id = WaitRunning(*first, "new");
+  ASSERT_TRUE(WaitDone({"start", "start"}));
+  // Another folder with the same content takes the cluster over.
+  std::filesystem::copy(Folder(), Path("copy"));
+  std::filesystem::permissions(Path("copy"), std::filesystem::perms::owner_all);
+  own_host_ = "127.0.0.9";
+  folder_ = Path("copy");
+  const auto second = StartDriver();
+  EXPECT_EQ(WaitRunning(*second, "resumed"), id);
+  EXPECT_THAT(WaitEnd(*first),
+              AllOf(StartsWith("ended with ABORTED: "), HasSubstr("another driver now")));
+  Go(0);
+  EXPECT_EQ(WaitEnd(*second), "ended with OK: ");
   EXPECT_THAT(Done(), ElementsAre("start end", "start end"));
   WaitAgentsFree();
   ExpectNothingToResume();

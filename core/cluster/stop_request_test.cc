@@ -42,6 +42,30 @@ TEST_F(StopRequestTest, WhatWasRequestedBeforeTheClusterCameIsHeardByIt) {
   EXPECT_THAT(calls_, ElementsAre("interrupted"));
 }
 
+TEST_F(StopRequestTest, WhatCanBeLeftIsLeftOnceUnlessItWasToldToEndBefore) {
+  const auto leave = [this](const std::string& reason) { calls_.push_back("leave: " + reason); };
+  stop_.Leave("evicted");
+  stop_.Attach(Note(), leave);
+  stop_.Leave("evicted again");
+  EXPECT_THAT(calls_, ElementsAre("leave: evicted"));
+  EXPECT_THAT(stop_.status(), StatusIs(absl::StatusCode::kCancelled, "evicted"));
+  stop_.Request("interrupted");  // whoever was left is deaf to it
+  EXPECT_THAT(calls_, ElementsAre("leave: evicted", "evicted"));
+
+  StopRequest other;
+  other.Request("interrupted");
+  other.Leave("evicted");
+  calls_.clear();
+  other.Attach(Note(), leave);
+  EXPECT_THAT(calls_, ElementsAre("interrupted"));
+}
+
+TEST_F(StopRequestTest, WhatCannotBeLeftIsToldToEnd) {
+  stop_.Attach(Note());
+  stop_.Leave("evicted");
+  EXPECT_THAT(calls_, ElementsAre("evicted"));
+}
+
 TEST_F(StopRequestTest, AClusterThatIsGoneHearsNothing) {
   stop_.Attach(Note());
   stop_.Detach();

@@ -309,7 +309,6 @@ absl::Status Coordinator::Open(CoordinatorOptions options) {
   options.cluster_id = cluster_id_;
   if (options.resume) {
     options.port = journal_->head().port();
-    options.advertise_host = journal_->head().host();
   } else if (options.port == 0 && options.port_range.first != 0) {
     MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
   } else if (options.port == 0 && !options.state_folder.empty()) {
@@ -416,7 +415,8 @@ void Coordinator::GiveUpState() {
 }
 
 absl::Status Coordinator::fenced() const { return plane_->driver().fenced(); }
-void Coordinator::Leave() { plane_->driver().Leave(); }
+void Coordinator::Leave(const absl::Status& why) { plane_->driver().Leave(why); }
+uint64_t Coordinator::driver_epoch() const { return journal_ == nullptr ? 0 : journal_->epoch(); }
 
 int Coordinator::port() const { return server_->port(); }
 const std::string& Coordinator::ca_pem() const { return ca_->ca_pem(); }

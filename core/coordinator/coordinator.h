@@ -212,12 +212,14 @@ class Coordinator {
   [[nodiscard]] StateJournal* journal() const { return journal_.get(); }
   // There is nothing to take over any more: the cluster has ended.
   void GiveUpState();
-  // OK while this coordinator has its cluster; ABORTED once another driver has taken it over: it
-  // decides nothing any more, and its waits return this.
+  // OK while this coordinator has its cluster; ABORTED once another driver has taken it over, and
+  // after Leave() what that was told: it decides nothing any more, and its waits return this.
   [[nodiscard]] absl::Status fenced() const;
   // Leaves the cluster as it is for another driver, as if this one had been killed: agents look for
-  // that one, and fenced() is UNAVAILABLE.
-  void Leave();
+  // that one, and fenced() is `why`, not OK. Nothing happens where it is not OK already.
+  void Leave(const absl::Status& why);
+  // This driver's number among those that the cluster has had, from 1; 0: none can take it over.
+  [[nodiscard]] uint64_t driver_epoch() const;
 
   // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until
   // Shutdown(). Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.

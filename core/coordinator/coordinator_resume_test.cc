@@ -277,7 +277,7 @@ TEST_F(CoordinatorResumeTest, AnEndThatWasAskedForIsNotForgotten) {
 TEST_F(CoordinatorResumeTest, WhatADriverLeavesIsThereForTheNext) {
   Start();
   BringUp();
-  coordinator_->Leave();
+  coordinator_->Leave(absl::UnavailableError("this driver leaves"));
   EXPECT_THAT(coordinator_->fenced(), StatusIs(absl::StatusCode::kUnavailable));
   for (const auto& agent : agents_) {
     EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kUnavailable));

@@ -69,10 +69,20 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket, bool node_stdin)
   }
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
+  return Request(1, "start", std::move(params));
+}
+
+void AgentProcess::SetCoordinator(const std::string& address) {
+  if (!child_.in.valid()) return;  // it was asked to end
+  const absl::Status sent = Request(2, "coordinator", Json{{"address", address}});
+  if (!sent.ok()) MILLRACE_LOG(WARNING) << "agent " << executor_id_ << ": " << sent.message();
+}
+
+absl::Status AgentProcess::Request(int id, absl::string_view method, Json params) {
   const std::string line =
-      DumpJson(Json{{"id", 1}, {"method", "start"}, {"params", std::move(params)}}) + "\n";
-  // The pipe is empty and holds 64 KiB: one write takes it. A child that is gone already is EPIPE,
-  // which its exit explains better.
+      DumpJson(Json{{"id", id}, {"method", method}, {"params", std::move(params)}}) + "\n";
+  // The pipe is empty, or the agent takes what is in it, and holds 64 KiB: one write takes it. A
+  // child that is gone already is EPIPE, which its exit explains better.
   const ssize_t n = ::write(child_.in.get(), line.data(), line.size());
   if (n == static_cast<ssize_t>(line.size()) || (n < 0 && errno == EPIPE)) return absl::OkStatus();
   return absl::ErrnoToStatus(errno, "writing to an agent");

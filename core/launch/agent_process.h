@@ -60,6 +60,9 @@ class AgentProcess {
   void ReadOut();
   void ReadErr();
 
+  // The agent's coordinator is at `address` (host:port) from now on. It may have ended.
+  void SetCoordinator(const std::string& address);
+
   // Ends the agent: closing its stdin asks it to, SIGKILL does it.
   void CloseStdin() { child_.in.reset(); }
   void Kill();
@@ -77,6 +80,7 @@ class AgentProcess {
         runtime_dir_(std::move(runtime_dir)),
         on_counts_(std::move(on_counts)) {}
   absl::Status SendStart(const AgentTicket& ticket, bool node_stdin);
+  absl::Status Request(int id, absl::string_view method, Json params);
   void HandleLine(absl::string_view line);
   void HandleErrLine(absl::string_view line);
 

@@ -169,9 +169,9 @@ class ManifestsTest : public PodsTest {
 
 TEST(ManifestsPageTest, ShowsWhatIsInTheFiles) {
   const std::string page = Text("docs/kubernetes.md");
-  const std::string files =
-      Lines(absl::StrCat(Manifest("Dockerfile"), "\n", Manifest("rights.yaml"), "\n",
-                         Manifest("agents.yaml"), "\n", Manifest("driver.yaml")));
+  const std::string files = Lines(absl::StrCat(
+      Manifest("Dockerfile"), "\n", Manifest("rights.yaml"), "\n", Manifest("agents.yaml"), "\n",
+      Manifest("driver.yaml"), "\n", Manifest("resumable_driver.yaml")));
   int shown = 0;
   const std::vector<std::string> parts = absl::StrSplit(page, "\n```");
   for (const std::string& part : parts) {
@@ -180,7 +180,7 @@ TEST(ManifestsPageTest, ShowsWhatIsInTheFiles) {
     EXPECT_THAT(files, HasSubstr(block));
     ++shown;
   }
-  EXPECT_EQ(shown, 5);
+  EXPECT_EQ(shown, 6);
 }
 
 // All that a command prints.

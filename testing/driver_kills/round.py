@@ -1,4 +1,4 @@
-"""One cluster whose driver is killed again and again, by a seed, and what must hold of it."""
+"""One cluster whose driver is killed, or told to leave, again and again, by a seed, and what must hold of it."""
 
 import json
 import os
@@ -43,9 +43,13 @@ class Plan:
         order = sorted(chosen.choices(range(len(MOMENTS)), k=chosen.randint(1, 5)))
         self.kills = [(MOMENTS[each], chosen.random() * 0.2) for each in order]
         self.rival = chosen.random() < 0.3  # a second driver beside the last one
+        self.told = [chosen.random() < 0.3 for _ in self.kills]  # by SIGTERM, and so in order
 
     def __str__(self):
-        kills = ", ".join(f"{moment} + {delay * 1000:.0f} ms" for moment, delay in self.kills)
+        kills = ", ".join(
+            f"{moment} + {delay * 1000:.0f} ms{' by SIGTERM' if told else ''}"
+            for (moment, delay), told in zip(self.kills, self.told)
+        )
         fails = "" if self.fails is None else f", worker:{self.fails} fails"
         return f"seed {self.seed}: {self.workers} workers{', a ps' if self.ps else ''}{fails}; killed: {kills}"
 
@@ -72,10 +76,15 @@ class Round:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self):
-        for moment, delay in self.plan.kills:
+        for (moment, delay), told in zip(self.plan.kills, self.plan.told):
             driver = self._start_driver()
             self._wait_for(moment, driver)
             time.sleep(delay)  # the moment itself is an event; where in it, the seed says
+            if told:
+                if self._leaves(driver):
+                    continue
+                self._judge(as_it_left=False)
+                return
             self._kill(driver)
             if self._has_ended():
                 self._judge(as_it_left=True)
@@ -89,6 +98,26 @@ class Round:
         driver.wait()
         driver.stderr.close()
 
+    def _leaves(self, driver):
+        """Whether a driver that is told to leave does; otherwise it has ended with its cluster, and well."""
+        driver.terminate()
+        try:
+            _, err = driver.communicate(timeout=WAIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise Violation("a driver that was told to leave did not") from error
+        # Before there is anything to be left, the signal itself ends it.
+        if driver.returncode in (143, -15):
+            if self._has_ended():
+                raise Violation(f"a driver has left a cluster that is over: {err}")
+            return True
+        if driver.returncode != self._expected:
+            raise Violation(f"a driver that was told to leave ended with {driver.returncode}: {err}")
+        return False
+
+    @property
+    def _expected(self):
+        return 0 if self.plan.fails is None else 3
+
     def _has_ended(self):
         """The last driver had come to its end, and was killed as it left."""
         return bool(self._said("end")) and not os.path.exists(os.path.join(self._state, "cluster"))
@@ -101,9 +130,8 @@ class Round:
             _, err = driver.communicate(timeout=WAIT_S)
         except subprocess.TimeoutExpired as error:
             raise Violation(f"the last driver did not end; nodes: {self._nodes()}") from error
-        expected = 0 if self.plan.fails is None else 3
-        if driver.returncode != expected:
-            raise Violation(f"the last driver ended with {driver.returncode}, not {expected}: {err}")
+        if driver.returncode != self._expected:
+            raise Violation(f"the last driver ended with {driver.returncode}, not {self._expected}: {err}")
 
     def _check_rival(self, driver):
         wait_for(lambda: self._has(driver), "the driver that has the cluster")
@@ -128,7 +156,7 @@ class Round:
         command = [
             millrace_path(), "run", "--on", "static", "--members", json.dumps(members), "--secret-file",
             self._hosts.secret, "--bind-address", "127.0.0.1", "--driver-host", "127.0.0.1", "--resumable",
-            self._state, "--", "sh", "-c", _NODE, "sh", self._folder, fails,
+            self._state, "--on-sigterm", "leave", "--", "sh", "-c", _NODE, "sh", self._folder, fails,
         ]  # fmt: skip
         driver = subprocess.Popen(
             command, env=self._hosts.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

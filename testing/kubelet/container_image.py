@@ -17,10 +17,11 @@ def unavailable():
 
 @dataclass
 class Image:
-    """A root folder, which is copied for each container, and what is bound into it, read-only."""
+    """A root folder, which is copied for each container, and what is bound into it."""
 
     root: pathlib.Path
-    mounts: dict = field(default_factory=dict)  # place in the container to path here
+    mounts: dict = field(default_factory=dict)  # place in the container to path here, read-only
+    writable_mounts: dict = field(default_factory=dict)
     entrypoint: list = field(default_factory=list)
     command: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)

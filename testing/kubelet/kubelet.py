@@ -86,6 +86,7 @@ class _Pod:
         self.said = None  # the status that the server has
         self.why = ""
         self.kill_at = None
+        self.over = False  # of a pod that is being deleted: the server knows how it ended
         self.volumes = None
 
     # ---- volumes ----
@@ -137,6 +138,28 @@ class _Pod:
                 value = _field(self.pod, item["fieldRef"]["fieldPath"], self.ip)
                 self._write(folder / item["path"], value.encode(), item.get("mode", mode))
 
+    def _claim(self, name):
+        """The folder of a claim, which outlives its pods, owned as a kubelet makes volumes a group's."""
+        claim = self._object("persistentvolumeclaims", name)
+        if claim["spec"]["accessModes"] == ["ReadWriteOncePod"] and self.kubelet.claimed(self, name):
+            raise _NotYet(f"another pod has the claim {name}")
+        folder = self.kubelet.folder / "claims" / claim["metadata"]["uid"]
+        folder.mkdir(parents=True, exist_ok=True)
+        security = self.pod["spec"].get("securityContext", {})
+        group = security.get("fsGroup")
+        there = folder.stat()
+        matches = there.st_gid == group and there.st_mode & 0o2770 == 0o2770
+        if group is None or (matches and security.get("fsGroupChangePolicy") == "OnRootMismatch"):
+            return folder
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, -1, group, follow_symlinks=False)
+            path.chmod(path.stat().st_mode | (0o2770 if path.is_dir() else 0o660))
+        return folder
+
+    def claims(self):
+        volumes = self.pod["spec"].get("volumes", [])
+        return {v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v}
+
     def _volume(self, volume):
         folder = self.folder / "volumes" / volume["name"]
         if folder.exists():
@@ -151,6 +174,8 @@ class _Pod:
                 self._projected(folder, source, volume["projected"].get("defaultMode", 0o644))
         elif "emptyDir" in volume:
             folder.chmod(0o1777)
+        elif "persistentVolumeClaim" in volume:
+            folder = self._claim(volume["persistentVolumeClaim"]["claimName"])
         else:
             raise ValueError(f"{self.path}: no volume of this kind here: {volume}")
         return folder
@@ -200,7 +225,8 @@ class _Pod:
         root = self.folder / f"root-{container.number}-{container.restarts}"
         shutil.copytree(image.root, root, symlinks=True)
         mounts = [{"source": str(path), "at": at} for at, path in image.mounts.items()]
-        mounts.append({"source": "/dev", "at": "/dev", "writable": True})
+        writable = {"/dev": "/dev", **image.writable_mounts}
+        mounts += [{"source": str(path), "at": at, "writable": True} for at, path in writable.items()]
         mounts.append({"source": str(self.hosts), "at": "/etc/hosts"})
         for mount in spec.get("volumeMounts", []):
             source = self.volumes[mount["name"]] / mount.get("subPath", "")
@@ -244,6 +270,8 @@ class _Pod:
 
     # ---- one round ----
     def _restarts(self, container):
+        if self.kill_at is not None:
+            return False
         policy = self.pod["spec"].get("restartPolicy", "Always")
         return policy == "Always" or (policy == "OnFailure" and container.code != 0)
 
@@ -315,7 +343,7 @@ class _Pod:
     def _collect(self):
         for c in self.containers:
             if c.process is not None and c.process.poll() is not None:
-                c.code = c.process.returncode
+                c.code = c.process.returncode if c.process.returncode >= 0 else 128 - c.process.returncode
                 c.process = None
                 c.ended_at = _now()
                 c.retry_at = time.monotonic() + _RESTART_AFTER_S
@@ -349,10 +377,14 @@ class _Pod:
                     c.process.send_signal(signal.SIGTERM)
         if time.monotonic() >= self.kill_at:
             self.kill()
-        if not any(c.running() for c in self.containers):
+        self._collect()
+        self._tell()
+        if self.over:
             body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
             body["preconditions"] = {"uid": self.uid}
             self.kubelet.api.request("DELETE", self.path, body)
+        # Controllers look at how it ended before it is gone.
+        self.over = not any(c.running() for c in self.containers)
 
     def kill(self):
         for c in self.containers:
@@ -372,6 +404,8 @@ class Kubelet:
         self.images = images
         self.problem = None  # what ended its thread
         self._pods = {}  # by UID
+        self._cut_off = {}  # pods that this kubelet does not look after, by UID
+        self._lock = threading.Lock()  # around a round
         self._next = 0
         self._workloads = Workloads(server.client(server.token))
         self._stop = threading.Event()
@@ -390,6 +424,30 @@ class Kubelet:
             f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-6000:]}\n"
             for path in sorted(self.folder.glob("*.log"))
         )
+
+    def cut_off(self, namespace, name):
+        """As if the pod's node were cut off from the server: its processes go on, whatever becomes of the pod."""
+        with self._lock:
+            (pod,) = (p for p in self._pods.values() if (p.namespace, p.name) == (namespace, name))
+            self._cut_off[pod.uid] = self._pods.pop(pod.uid)
+
+    def reconnect(self):
+        """Nodes are back: pods that the server does not have any more are ended."""
+        with self._lock:
+            self._pods.update(self._cut_off)
+            self._cut_off = {}
+
+    def claimed(self, pod, claim):
+        """Whether another pod that the server has, and that has not ended, has started with the claim."""
+        return any(
+            other is not pod and other.started and not other.over and other.namespace == pod.namespace
+            and claim in other.claims() and other.pod["status"].get("phase") not in ("Succeeded", "Failed")
+            for other in self._pods.values()
+        )  # fmt: skip
+
+    def job_ended(self, uid):
+        """"Complete", "Failed", or None while the Job's controller makes pods. For Jobs that are not indexed."""
+        return self._workloads.ended(uid)
 
     def _take(self, pod):
         meta = pod["metadata"]
@@ -431,7 +489,7 @@ class Kubelet:
         self._workloads.step()
         listed = {pod["metadata"]["uid"]: pod for pod in self.api.request("GET", "/api/v1/pods")["items"]}
         for uid, pod in listed.items():
-            if uid not in self._pods:
+            if uid not in self._pods and uid not in self._cut_off:
                 self._take(pod)
         self._write_hosts()
         for uid, pod in list(self._pods.items()):
@@ -448,12 +506,13 @@ class Kubelet:
     def _run(self):
         try:
             while not self._stop.wait(_POLL_S):
-                self._round()
+                with self._lock:
+                    self._round()
         except Exception as error:  # for whoever looks
             self.problem = error
             print(f"kubelet: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         finally:
-            for pod in self._pods.values():
+            for pod in [*self._pods.values(), *self._cut_off.values()]:
                 pod.kill()
 
     def close(self):

@@ -5,12 +5,41 @@ import copy
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
+class _JobState:
+    """Of a Job that is not indexed."""
+
+    def __init__(self):
+        self.counted = set()  # UIDs of pods whose end was looked at
+        self.failures = 0
+        self.ended = None
+
+
+def _holds(rule, pod):
+    """Whether a rule of a podFailurePolicy is about how this pod ended."""
+    if "onPodConditions" in rule:
+        conditions = {(c["type"], c["status"]) for c in pod["status"].get("conditions", [])}
+        return any((p["type"], p.get("status", "True")) in conditions for p in rule["onPodConditions"])
+    codes = rule["onExitCodes"]
+    for container in pod["status"].get("containerStatuses", []):
+        ended = container["state"].get("terminated")
+        named = codes.get("containerName") in (None, container["name"])
+        if ended and named and ended["exitCode"] != 0:
+            if (ended["exitCode"] in codes["values"]) == (codes["operator"] == "In"):
+                return True
+    return False
+
+
 class Workloads:
     """Makes pods that are missing, one round at a time. It ends none: whoever wants fewer pods deletes them."""
 
     def __init__(self, api):
         self._api = api
         self._made = 0
+        self._jobs = {}  # by UID
+
+    def ended(self, uid):
+        """"Complete" or "Failed" for a Job for which no pod is made any more."""
+        return self._jobs[uid].ended if uid in self._jobs else None
 
     def _pods(self, owner):
         namespace = owner["metadata"]["namespace"]
@@ -42,13 +71,10 @@ class Workloads:
                 self._create(owner, name, labels, spec={"hostname": name})
 
     def _job(self, owner):
-        pods = [p for p in self._pods(owner) if p["status"]["phase"] != "Failed" or owner["spec"]["backoffLimit"] == 0]
         if owner["spec"].get("completionMode") != "Indexed":
-            if not pods:
-                self._made += 1
-                name = owner["metadata"]["name"]
-                self._create(owner, f"{name}-{self._made:05d}", {"batch.kubernetes.io/job-name": name})
+            self._plain_job(owner)
             return
+        pods = [p for p in self._pods(owner) if p["status"]["phase"] != "Failed" or owner["spec"]["backoffLimit"] == 0]
         there = {p["metadata"]["annotations"][_INDEX] for p in pods if not p["metadata"].get("deletionTimestamp")}
         for i in range(owner["spec"]["completions"]):
             if str(i) not in there:
@@ -58,6 +84,34 @@ class Workloads:
                 self._create(
                     owner, f"{name}-{i}-{self._made:05d}", labels, {_INDEX: str(i)}, {"hostname": f"{name}-{i}"}
                 )
+
+    def _plain_job(self, owner):
+        """One pod at a time, as long as the Job's policies let it have another."""
+        spec = owner["spec"]
+        job = self._jobs.setdefault(owner["metadata"]["uid"], _JobState())
+        waits = spec.get("podReplacementPolicy") == "Failed"  # until the end of a pod is known
+        pods = self._pods(owner)
+        alive = [p for p in pods if p["status"]["phase"] not in ("Succeeded", "Failed")]
+        deleted = [p for p in alive if p["metadata"].get("deletionTimestamp")]
+        failed = [p for p in pods if p["status"]["phase"] == "Failed"] + ([] if waits else deleted)
+        for pod in failed:
+            if pod["metadata"]["uid"] in job.counted:
+                continue
+            job.counted.add(pod["metadata"]["uid"])
+            rules = spec.get("podFailurePolicy", {}).get("rules", [])
+            action = next((rule["action"] for rule in rules if _holds(rule, pod)), "Count")
+            if action == "FailJob":
+                job.ended = job.ended or "Failed"
+            job.failures += action == "Count"
+        if any(p["status"]["phase"] == "Succeeded" for p in pods):
+            job.ended = job.ended or "Complete"
+        if job.failures > spec["backoffLimit"]:
+            job.ended = job.ended or "Failed"
+        if job.ended or (alive if waits else len(alive) > len(deleted)):
+            return
+        self._made += 1
+        name = owner["metadata"]["name"]
+        self._create(owner, f"{name}-{self._made:05d}", {"batch.kubernetes.io/job-name": name})
 
     def step(self):
         for path, make in [("apps/v1/statefulsets", self._stateful_set), ("batch/v1/jobs", self._job)]:

@@ -174,6 +174,7 @@ _ADDED = {
         "timeout": "of the whole run, which ends by itself",
         "resumable": "state_folder of the resume options",
         "resume_within": "lease of the resume options",
+        "on_sigterm": "whether the command calls Request() or Leave() of its stop_request",
     },
 }
 # An argument before the options.

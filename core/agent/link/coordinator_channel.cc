@@ -21,16 +21,20 @@ constexpr int kMaxMessageBytes = 32 << 20;
 
 }  // namespace
 
+absl::StatusOr<std::string> ParseCoordinatorAddress(const Json& object, absl::string_view where) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string address, GetString(object, "address", where));
+  const std::string field = absl::StrCat("field \"", where, ".address\"");
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return Annotate(parsed.status(), field);
+  if (parsed->port == 0) return absl::InvalidArgumentError(absl::StrCat(field, " has port 0"));
+  return address;
+}
+
 absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "coordinator", "params"));
   const absl::string_view where = "params.coordinator";
   CoordinatorEndpoint endpoint;
-  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, GetString(*object, "address", where));
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint.address);
-  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.coordinator.address\"");
-  if (parsed->port == 0) {
-    return absl::InvalidArgumentError("field \"params.coordinator.address\" has port 0");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, ParseCoordinatorAddress(*object, where));
   MILLRACE_ASSIGN_OR_RETURN(endpoint.ca_pem, GetString(*object, "ca_pem", where));
   if (!absl::StrContains(endpoint.ca_pem, "-----BEGIN CERTIFICATE-----")) {
     return absl::InvalidArgumentError(

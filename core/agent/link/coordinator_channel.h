@@ -3,7 +3,8 @@
 // How a coordinator is reached: its address, the CA that must have signed its certificate, the
 // client certificate that it asks for, and the token of each call.
 //
-// Defines: CoordinatorEndpoint, ParseCoordinatorEndpoint(), MakeCoordinatorChannel().
+// Defines: CoordinatorEndpoint, ParseCoordinatorAddress(), ParseCoordinatorEndpoint(),
+// MakeCoordinatorChannel().
 //
 // Thread safety: pure functions.
 
@@ -25,6 +26,11 @@ struct CoordinatorEndpoint {
   std::string identity_pem;  // a client certificate of the cluster with its key; a secret
   std::string token;         // a secret
 };
+
+// The "address" (host:port) of an object that errors call `where`. Returns INVALID_ARGUMENT naming
+// the field.
+[[nodiscard]] absl::StatusOr<std::string> ParseCoordinatorAddress(const Json& object,
+                                                                  absl::string_view where);
 
 // params.coordinator of `start`. Returns INVALID_ARGUMENT naming the field. Never quotes the token.
 [[nodiscard]] absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params);

@@ -51,6 +51,15 @@ bool WaitConnected(grpc::Channel* channel, const std::atomic<bool>& cancelled) {
   return false;
 }
 
+// What gRPC says of a call that came while the server ended: the cluster may be another driver's,
+// or left to the next one.
+bool IsEndOfServerAlone(const absl::Status& status) {
+  if (!absl::IsCancelled(status)) return false;
+  const absl::string_view text = status.message();
+  return text.empty() || absl::EqualsIgnoreCase(text, "cancelled") ||
+         absl::StrContains(text, "RST_STREAM");
+}
+
 std::string WhatToDo(const absl::Status& status) {
   const absl::string_view text = status.message();
   if (absl::StrContains(text, "CERTIFICATE_VERIFY_FAILED") ||
@@ -196,10 +205,20 @@ void CoordinatorLink::Dial() {
     return;
   }
   dialler_ = *std::move(thread);
+  dialling_ = true;
 }
 
 void CoordinatorLink::OnDialled(const std::string& local_host) {
+  dialling_ = false;
   if (ended_) return;
+  if (std::exchange(redial_, false)) {
+    if (paused_) {
+      dial_when_resumed_ = true;
+    } else {
+      Dial();
+    }
+    return;
+  }
   if (local_host.empty()) {
     // A call on the failed channel tells why; nothing is sent.
     StartStream();
@@ -296,6 +315,21 @@ void CoordinatorLink::Reattach(const absl::Status& why) {
   stream_->Cancel();
 }
 
+void CoordinatorLink::SetAddress(const std::string& address) {
+  if (ended_ || address == options_.endpoint.address) return;
+  options_.endpoint.address = address;
+  backoff_ = kFirstBackoff;
+  if (dialling_) {
+    redial_ = true;
+    dial_cancelled_->store(true);
+  } else if (stream_ != nullptr) {
+    Reattach(absl::UnavailableError(absl::StrCat("the coordinator is at ", address, " now")));
+  } else if (timer_ != EventLoop::kNoTimer && !paused_) {  // the next dial
+    loop_->Cancel(&timer_);
+    Dial();
+  }
+}
+
 void CoordinatorLink::Finish() {
   if (ended_) return;
   finishing_ = true;
@@ -324,6 +358,8 @@ void CoordinatorLink::OnStreamDone(const absl::Status& done) {
     heartbeat_stream_.reset();
   }
   absl::Status status = done;
+  // A coordinator that ends its cluster has words of its own for it.
+  if (IsEndOfServerAlone(status)) status = absl::UnavailableError("the coordinator's server ended");
   if (!reattach_why_.ok()) {
     status = std::exchange(reattach_why_, absl::OkStatus());
     status = absl::UnavailableError(status.message());

@@ -90,6 +90,10 @@ class CoordinatorLink {
   // Half-closes after what was sent, now or as soon as there is a stream again.
   void Finish();
 
+  // The coordinator is at `address` (host:port) from now on: leaves another one, and dials there at
+  // once. The lease counts from the end of the stream that there was.
+  void SetAddress(const std::string& address);
+
   // Paused: the coordinator may be silent or gone for any time, and is not dialled. Afterwards the
   // lease begins anew.
   void SetPaused(bool paused);
@@ -113,7 +117,7 @@ class CoordinatorLink {
   void StartHeartbeats(absl::Duration interval);
 
   EventLoop* const loop_;
-  const Options options_;
+  Options options_;  // but for the address constant
   Callbacks callbacks_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted closures
   std::shared_ptr<grpc::Channel> channel_;
@@ -126,6 +130,8 @@ class CoordinatorLink {
   bool paused_ = false;
   bool dial_when_resumed_ = false;  // only while paused_
   bool ended_ = false;
+  bool dialling_ = false;      // the thread has not said yet what came of it
+  bool redial_ = false;        // only while dialling_: what comes of it is about another address
   absl::Status reattach_why_;  // set: the stream was broken by Reattach()
   absl::Duration lease_ = absl::Seconds(10);
   absl::Status last_error_;  // of the stream or dial before

@@ -18,8 +18,9 @@ struct RefusalName {
 };
 
 constexpr RefusalName kRefusalNames[] = {
-    {Refusal::kBusy, "busy"},         {Refusal::kEnding, "ending"}, {Refusal::kInvalid, "invalid"},
-    {Refusal::kReplayed, "replayed"}, {Refusal::kToken, "token"},   {Refusal::kVersion, "version"},
+    {Refusal::kBusy, "busy"},       {Refusal::kEnding, "ending"},     {Refusal::kFenced, "fenced"},
+    {Refusal::kInvalid, "invalid"}, {Refusal::kReplayed, "replayed"}, {Refusal::kToken, "token"},
+    {Refusal::kVersion, "version"},
 };
 
 struct SlotName {

@@ -31,6 +31,7 @@ namespace millrace {
 enum class Refusal {
   kBusy,      // it serves another cluster
   kEnding,    // it was told to end
+  kFenced,    // another driver has taken the cluster over
   kInvalid,   // the message makes no sense
   kReplayed,  // the message was used before
   kToken,     // another secret's token, or none

@@ -51,7 +51,7 @@ TEST_F(ListenMetricsTest, AnAgentThatNobodyHasCalledHasEveryCounter) {
   EXPECT_THAT(Lines("slots"), ElementsAre(R"(slots{state="free"} 1)", R"(slots{state="held"} 0)",
                                           R"(slots{state="running"} 0)"));
   EXPECT_THAT(Lines("adoptions_total"), ElementsAre("adoptions_total 0"));
-  EXPECT_THAT(Lines("refusals_total"), SizeIs(7));
+  EXPECT_THAT(Lines("refusals_total"), SizeIs(8));
   EXPECT_THAT(Lines("node_starts_total"), ElementsAre("node_starts_total 0"));
   EXPECT_THAT(Lines("node_ends_total"), SizeIs(6));
   EXPECT_THAT(Lines("log_written_bytes_total"), ElementsAre("log_written_bytes_total 0"));
@@ -67,14 +67,16 @@ TEST_F(ListenMetricsTest, EachRefusalHasItsReason) {
   metrics_.Refused(Refusal::kBusy);
   metrics_.Refused(Refusal::kBusy);
   metrics_.Refused(Refusal::kEnding);
+  metrics_.Refused(Refusal::kFenced);
   metrics_.Refused(Refusal::kInvalid);
   metrics_.Refused(Refusal::kReplayed);
   metrics_.Refused(Refusal::kToken);
   EXPECT_THAT(
       Lines("refusals_total"),
       ElementsAre(R"(refusals_total{reason="busy"} 2)", R"(refusals_total{reason="ending"} 1)",
-                  R"(refusals_total{reason="invalid"} 1)", R"(refusals_total{reason="replayed"} 1)",
-                  R"(refusals_total{reason="token"} 1)", R"(refusals_total{reason="version"} 0)",
+                  R"(refusals_total{reason="fenced"} 1)", R"(refusals_total{reason="invalid"} 1)",
+                  R"(refusals_total{reason="replayed"} 1)", R"(refusals_total{reason="token"} 1)",
+                  R"(refusals_total{reason="version"} 0)",
                   R"(refusals_total{reason="handshake"} 0)"));
 }
 

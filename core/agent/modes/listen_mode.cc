@@ -192,6 +192,7 @@ void ListenMode::OnRequest(const std::shared_ptr<AdoptStream>& stream,
     return;
   }
   if (request.has_start()) OnStartAgent(request.start());
+  if (request.has_redirect()) OnRedirect(request.redirect());
   if (request.has_release()) OnRelease(request.release().now());
 }
 
@@ -250,12 +251,19 @@ void ListenMode::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Ho
   const v1::Hold& held = adoption_->hold;
   const bool same_slot =
       hold.cluster_id() == held.cluster_id() && hold.executor_id() == held.executor_id();
-  if (hold.adoption_id() == held.adoption_id()) {
+  if (same_slot && hold.driver_epoch() < held.driver_epoch()) {
+    Refuse(stream, hold, Refusal::kFenced,
+           absl::AbortedError(absl::StrCat(
+               "the agent on ", LocalHostname(), " has another driver now, ",
+               EscapeControls(Ellipsize(held.driver(), kMaxTextBytes)),
+               ", which has taken cluster ", EscapeControls(held.cluster_id()), " over")));
+  } else if (hold.adoption_id() == held.adoption_id()) {
     if (adoption_->stream != nullptr) {
       adoption_->stream->Close(absl::CancelledError("another stream took this adoption over"));
     }
     adoption_->stream = stream;
     adoption_->hold.set_driver(hold.driver());  // another one, it may be
+    adoption_->hold.set_driver_epoch(hold.driver_epoch());
     SayHeld();
   } else if (same_slot && hold.number() != 0 && hold.number() < held.number()) {
     Refuse(stream, hold, Refusal::kReplayed,
@@ -325,6 +333,7 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
     return;
   }
   adoption_->agent = *std::move(agent);
+  adoption_->coordinator = ticket.coordinator_address;
   numbers_->AgentStarted(adoption_->agent->pid());
   numbers_->SetSlot(SlotUse::kRunning);
   Say(absl::StrCat("adopted as ", SlotOf(hold), ", coordinator ", ticket.coordinator_address));
@@ -332,6 +341,15 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   v1::AdoptEvent event;
   event.mutable_started()->set_pid(adoption_->agent->pid());
   adoption_->stream->Send(std::move(event));
+}
+
+void ListenMode::OnRedirect(const v1::Redirect& redirect) {
+  if (adoption_->agent == nullptr) return;  // StartAgent says where, or it has ended
+  const std::string address =
+      FormatHostPort(redirect.coordinator_host(), redirect.coordinator_port());
+  adoption_->agent->SetCoordinator(address);
+  if (std::exchange(adoption_->coordinator, address) == address) return;
+  Say(absl::StrCat("taken over for ", SlotOf(adoption_->hold), ", coordinator ", address));
 }
 
 void ListenMode::WatchAgent() {
@@ -402,7 +420,7 @@ void ListenMode::OnAgentExit(const ExitStatus& exit) {
   ended.set_error_message(std::string(end.status.message()));
   for (const std::string& line : end.stderr_tail) ended.add_stderr_tail(line);
   Say(absl::StrCat("free again: the agent for ", SlotOf(adoption_->hold), " ended with ",
-                   DescribeExit(exit)));
+                   DescribeExit(exit), end.status.ok() ? "" : ": ", end.status.message()));
   EndAdoption(ended);
 }
 

@@ -70,6 +70,7 @@ class ListenMode {
     absl::Time since;
     std::shared_ptr<AdoptStream> stream;  // null while the driver is away
     std::unique_ptr<AgentProcess> agent;  // null: held
+    std::string coordinator;              // host:port, as the agent was told last
   };
 
   absl::Status ServeMetrics();
@@ -84,6 +85,7 @@ class ListenMode {
   void Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
   void SayHeld();
   void OnStartAgent(const v1::StartAgent& start);
+  void OnRedirect(const v1::Redirect& redirect);
   void OnCounts(const Json& event);
   void OnRelease(bool now);
   void OnGone(const std::shared_ptr<AdoptStream>& stream);

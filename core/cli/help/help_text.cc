@@ -157,6 +157,8 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
                                 FOLDER is empty. It holds secrets, and is this user's alone
       --resume-within T         how long nodes wait for it before they end (5m); a host that
                                 vanishes is lost only after T, too
+      --on-sigterm end|leave    end the cluster (default), or leave it to the next millrace run, as
+                                for a pod of Kubernetes that is moved; Ctrl-C always ends it
 When a pod is replaced, the new one takes its place and its node starts again (--max-restarts).
 
 )";

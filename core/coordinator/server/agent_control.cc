@@ -109,11 +109,11 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   uint64_t id = 0;
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
-    if (state_->shut_down) return;
-    if (!state_->fenced.ok()) {
+    if (!state_->fenced.ok()) {  // shut down or not: the agent is to go on to the next driver
       admission = absl::UnavailableError(state_->fenced.message());
       return;
     }
+    if (state_->shut_down) return;
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
     if (admission.ok())

@@ -136,7 +136,7 @@ void AttachReactor::OnWriteDone(bool ok) {
     MutexLock lock(&mu_);
     writing_ = false;
     outgoing_.reset();
-    if (!ok) CloseLocked(absl::CancelledError("the stream broke"));
+    if (!ok) CloseLocked(absl::UnavailableError("the stream broke"));
     if (!ok) queue_.clear();
   }
   Flush();
@@ -146,7 +146,7 @@ void AttachReactor::OnCancel() {
   uint64_t id = 0;
   {
     MutexLock lock(&mu_);
-    CloseLocked(absl::CancelledError("the call was cancelled"));
+    CloseLocked(absl::UnavailableError("the call was cancelled"));
     queue_.clear();
     cancel_ = false;
     id = stream_id_;

@@ -312,7 +312,7 @@ void ControlState::WriteJournal(const TableEffects& effects) {
 void ControlState::Fence(const absl::Status& why) {
   if (shut_down || !fenced.ok()) return;
   fenced = cancelled = why;
-  MILLRACE_LOG(ERROR) << why.message();
+  if (!absl::IsCancelled(why)) MILLRACE_LOG(ERROR) << why.message();
   for (const auto& [id, stream] : streams) {
     stream.stream->Close(absl::UnavailableError(why.message()));
     to_flush.push_back(stream.stream);

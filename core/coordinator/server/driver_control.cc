@@ -162,10 +162,9 @@ absl::Status DriverControl::fenced() const {
   return state_->fenced;
 }
 
-void DriverControl::Leave() {
-  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
-    state_->Fence(absl::UnavailableError("this driver leaves the cluster, which can be resumed"));
-  });
+void DriverControl::Leave(const absl::Status& why) {
+  state_->Do([&](TableEffects* /*effects*/)
+                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) { state_->Fence(why); });
 }
 
 ClusterSpec DriverControl::spec() const {

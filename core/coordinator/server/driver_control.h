@@ -42,7 +42,7 @@ class DriverControl {
   absl::Status WaitFailure(absl::Duration timeout);
   void Cancel(absl::string_view reason);
   [[nodiscard]] absl::Status fenced() const;
-  void Leave();
+  void Leave(const absl::Status& why);
 
   ClusterSpec spec() const;
   absl::Status first_cause() const;
