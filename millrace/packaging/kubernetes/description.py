@@ -8,6 +8,8 @@ from template import Block, Group, HelmOnly, If, Release, Text, Value
 # The user of the image, who owns nothing.
 USER = 65532
 SECRET_FOLDER = "/etc/millrace"
+METRICS_FOLDER = "/etc/millrace-metrics"
+STATE_FOLDER = "/state"
 
 # Path in values.yaml, default, what it is, and what its schema says besides the default's type.
 VALUES = [
@@ -43,12 +45,23 @@ VALUES = [
     ("driver.command", [], "A Job with this command, such as [millrace, run, --on=kubernetes, ...]; empty: none, and"
      " drivers of your own are pods with the label app.kubernetes.io/component: driver and the driver's service"
      " account.", {"items": {"type": "string"}}),
+    ("driver.backoffLimit", 0, "How many pods of the driver may fail before its Job has; with state, not counting those"
+     " that were evicted or preempted.", {"minimum": 0}),
+    ("driver.stateSize", "", "Such as 100Mi: a volume at /state, by which another pod goes on where one was evicted,"
+     " killed or lost, with --resumable=/state/run, --on-sigterm=leave and --driver-host=$(POD_IP) in the command."
+     " Raise the backoffLimit too. Kubernetes 1.29 or later.", {"pattern": "^([0-9]+(\\.[0-9]+)?([KMGTPE]i?|k)?)?$"}),
+    ("driver.stateStorageClass", "", "Of that volume. Empty: the cluster's default.", {}),
+    ("metrics.port", 0, "Where agents answer Prometheus, over TLS and to whoever has the token. 0: they do not.",
+     {"minimum": 0, "maximum": 65535}),
+    ("metrics.secretName", "millrace-agent-metrics", "The Secret with tls.crt and tls.key, a certificate of its own;"
+     " token, which whoever scrapes brings; and, for a PodMonitor, ca.crt.", {"minLength": 1}),
+    ("metrics.serverName", "millrace-agent", "The name in that certificate, for a PodMonitor.", {"minLength": 1}),
     ("networkPolicy.enabled", True, "Only drivers and agents of this release reach agents, and only its agents reach"
      " its drivers.", {}),
     ("networkPolicy.agentIngress", [], "More rules for agents, such as one for what scrapes them.", {}),
-    ("podMonitor.enabled", False, "For programs that serve metrics to Prometheus (with its operator) at a port of their"
-     " group's `ports`.", {}),
-    ("podMonitor.port", "metrics", "", {"minLength": 1}),
+    ("podMonitor.enabled", False, "For Prometheus with its operator: agents (metrics.port), and programs that serve"
+     " metrics at a port of their group's `ports`.", {}),
+    ("podMonitor.port", "metrics", "Of programs.", {"minLength": 1}),
     ("podMonitor.path", "/metrics", "", {"pattern": "^/"}),
     ("podMonitor.interval", "30s", "", {"pattern": "^[0-9]+(ms|s|m|h)$"}),
 ]
@@ -117,6 +130,26 @@ _VOLUMES = [
     {"name": "secret", "secret": {"secretName": Value("secret.name"), "defaultMode": 0o440}},
     {"name": "tmp", "emptyDir": {"sizeLimit": Value("tmp.sizeLimit")}},
 ]
+_METRICS = Value("metrics.port")
+# Anyone who reaches the port needs the token.
+_METRICS_ARGUMENTS = [
+    If(_METRICS, argument)
+    for argument in (
+        Text(("--metrics-port=", _METRICS)),
+        "--metrics-address=0.0.0.0",
+        f"--metrics-certificate={METRICS_FOLDER}/tls.crt",
+        f"--metrics-key={METRICS_FOLDER}/tls.key",
+        f"--metrics-scrape-token={METRICS_FOLDER}/token",
+    )
+]
+_METRICS_MOUNT = If(_METRICS, {"name": "metrics", "mountPath": METRICS_FOLDER, "readOnly": True})
+_METRICS_VOLUME = If(
+    _METRICS, {"name": "metrics", "secret": {"secretName": Value("metrics.secretName"), "defaultMode": 0o440}}
+)
+
+
+def _metrics_secret(key):
+    return {"name": Value("metrics.secretName"), "key": key}
 
 
 def _env(*fields):
@@ -134,8 +167,15 @@ def _agent_pod(restart):
         "name": "agent",
         **_IMAGE,
         "command": ["millrace-agent"],
-        "args": ["agent", "--listen", Text(("0.0.0.0:", Value("port"))), "--secret-dir", SECRET_FOLDER],
-        "ports": [{"name": "agent", "containerPort": Value("port")}, Block(Group("ports"))],
+        "args": [
+            *("agent", "--listen", Text(("0.0.0.0:", Value("port"))), "--secret-dir", SECRET_FOLDER),
+            *_METRICS_ARGUMENTS,
+        ],
+        "ports": [
+            {"name": "agent", "containerPort": Value("port")},
+            If(_METRICS, {"name": "agent-metrics", "containerPort": _METRICS}),
+            Block(Group("ports")),
+        ],
         # By these a program finds which task it is.
         "env": _env(
             ("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"), ("POD_UID", "metadata.uid")
@@ -146,7 +186,7 @@ def _agent_pod(restart):
         "livenessProbe": _probe(periodSeconds=20, timeoutSeconds=5, failureThreshold=3),
         "resources": Block(Group("resources", fallback="resources")),
         "securityContext": _CONTAINER_SECURITY,
-        "volumeMounts": _MOUNTS,
+        "volumeMounts": [*_MOUNTS, _METRICS_MOUNT],
     }
     return {
         "metadata": {"labels": _selector("agent") | _OF_GROUP},
@@ -171,7 +211,7 @@ def _agent_pod(restart):
                 }
             ],
             "containers": [container],
-            "volumes": _VOLUMES,
+            "volumes": [*_VOLUMES, _METRICS_VOLUME],
         },
     }
 
@@ -205,19 +245,46 @@ _AGENT_JOB = {
     },
 }
 
+_STATE = Value("driver.stateSize")
+
+_DRIVER_STATE = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": _meta(_name("-driver"), "driver"),
+    "spec": {
+        "accessModes": ["ReadWriteOncePod"],
+        "storageClassName": If(Value("driver.stateStorageClass"), Value("driver.stateStorageClass")),
+        "resources": {"requests": {"storage": _STATE}},
+    },
+}
+
+# docs/kubernetes.md, "A driver that is replaced", says why.
+_DRIVER_FAILURES = {
+    "rules": [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {
+            "action": "FailJob",
+            "onExitCodes": {"containerName": "driver", "operator": "NotIn", "values": [69, 70, 75, 137, 143]},
+        },
+    ]
+}
+
 _DRIVER_JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": _meta(_name("-driver"), "driver"),
     "spec": {
-        "backoffLimit": 0,
+        "backoffLimit": Value("driver.backoffLimit"),
+        "podReplacementPolicy": If(_STATE, "Failed"),
+        "podFailurePolicy": If(_STATE, _DRIVER_FAILURES),
         "template": {
             "metadata": {"labels": _selector("driver")},
             "spec": {
                 "serviceAccountName": _name("-driver"),
                 "enableServiceLinks": False,
                 "restartPolicy": "Never",
-                "securityContext": _POD_SECURITY,
+                # Without this each mount would open the state to the group.
+                "securityContext": _POD_SECURITY | {"fsGroupChangePolicy": "OnRootMismatch"},
                 "imagePullSecrets": Block(Value("image.pullSecrets")),
                 "nodeSelector": Block(Value("nodeSelector")),
                 "tolerations": Block(Value("tolerations")),
@@ -226,13 +293,16 @@ _DRIVER_JOB = {
                         "name": "driver",
                         **_IMAGE,
                         "command": Block(Value("driver.command")),
-                        "env": _env(("POD_NAMESPACE", "metadata.namespace")),
+                        "env": _env(("POD_NAMESPACE", "metadata.namespace"), ("POD_IP", "status.podIP")),
                         "resources": Block(Value("resources")),
                         "securityContext": _CONTAINER_SECURITY,
-                        "volumeMounts": _MOUNTS,
+                        "volumeMounts": [*_MOUNTS, If(_STATE, {"name": "state", "mountPath": STATE_FOLDER})],
                     }
                 ],
-                "volumes": _VOLUMES,
+                "volumes": [
+                    *_VOLUMES,
+                    If(_STATE, {"name": "state", "persistentVolumeClaim": {"claimName": _name("-driver")}}),
+                ],
             },
         },
     },
@@ -324,6 +394,7 @@ OBJECTS = [
     ),
     Object("stateful_set", _STATEFUL_SET, when=If(Value("kind"), None, "StatefulSet"), each=True, base="statefulset"),
     Object("job", _AGENT_JOB, when=If(Value("kind"), None, "Job"), each=True, base="job"),
+    Object("driver_state", _DRIVER_STATE, when=If(_STATE, None)),
     Object("driver_job", _DRIVER_JOB, when=If(Value("driver.command"), None)),
     # Feeders of a driver come to ports that nodes choose, and programs to each other's.
     Object(
@@ -346,7 +417,22 @@ OBJECTS = [
                         "port": Value("podMonitor.port"),
                         "path": Value("podMonitor.path"),
                         "interval": Value("podMonitor.interval"),
-                    }
+                    },
+                    If(
+                        _METRICS,
+                        {
+                            "port": "agent-metrics",
+                            "scheme": "https",
+                            "interval": Value("podMonitor.interval"),
+                            "tlsConfig": {
+                                "ca": {"secret": _metrics_secret("ca.crt")},
+                                "serverName": Value("metrics.serverName"),
+                            },
+                            "authorization": {"type": "Bearer", "credentials": _metrics_secret("token")},
+                            # Millrace's alerts and its dashboard know agents by this name.
+                            "relabelings": [{"targetLabel": "job", "replacement": "millrace-agents"}],
+                        },
+                    ),
                 ],
             },
         },

@@ -4,6 +4,7 @@ processes of this machine, in the image's root, as the user and with the rights 
     kubernetes_test.py IMAGE.tar CHART.tgz
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -11,6 +12,8 @@ import random
 import re
 import shlex
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -40,6 +43,7 @@ _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("
 
 # What the chart says of a PodMonitor, as Prometheus' operator knows it; any other field is refused.
 _STRING = {"type": "string"}
+_SECRET_KEY = {"type": "object", "required": ["key"], "properties": {"name": _STRING, "key": _STRING}}
 _POD_MONITOR = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -56,6 +60,13 @@ _POD_MONITOR = {
                         "matchLabels": {"type": "object", "additionalProperties": _STRING}}},
                     "podMetricsEndpoints": {"type": "array", "items": {"type": "object", "properties": {
                         "port": _STRING, "path": {"type": "string", "pattern": "^/"},
+                        "scheme": {"type": "string", "enum": ["http", "https"]},
+                        "tlsConfig": {"type": "object", "properties": {"serverName": _STRING, "ca": {
+                            "type": "object", "properties": {"secret": _SECRET_KEY}}}},
+                        "authorization": {"type": "object", "properties": {
+                            "type": _STRING, "credentials": _SECRET_KEY}},
+                        "relabelings": {"type": "array", "items": {"type": "object", "properties": {
+                            "targetLabel": _STRING, "replacement": _STRING}}},
                         "interval": {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}}}}}}}}}}],
     },
 }  # fmt: skip
@@ -127,6 +138,7 @@ class RenderedTest(KubernetesTest):
         self.assertIn("0 chart(s) failed", told)
         self.assertNotRegex(told, r"\[(WARNING|ERROR)\]")
         options = ["kind=Job", "podMonitor.enabled=true", "driver.command={millrace,--version}", "secret.token=x"]
+        options += ["metrics.port=9465", "driver.stateSize=100Mi"]
         self.tools.helm("lint", "--strict", self.chart, "--set", ",".join(options))
 
     def test_the_packed_chart_is_the_chart(self):
@@ -153,6 +165,9 @@ class RenderedTest(KubernetesTest):
             ("prot=1", "prot"),
             ("port=80", "port"),
             ("podMonitor.interval=soon", "interval"),
+            ("metrics.port=100000", "metrics"),
+            ("driver.stateSize=large", "stateSize"),
+            ("driver.backoffLimit=-1", "backoffLimit"),
         ):
             with self.assertRaisesRegex(kube_tools.Failed, said):
                 self.tools.helm("template", "millrace", self.chart, "--set", values)
@@ -165,6 +180,29 @@ class RenderedTest(KubernetesTest):
         resources = {n: s["template"]["spec"]["containers"][0]["resources"] for n, s in of.items()}
         self.assertEqual(resources["ps"], {"limits": {"nvidia.com/gpu": 1}})
         self.assertEqual(resources["worker"]["requests"]["memory"], "1Gi")
+
+    def test_a_driver_with_a_state_is_what_the_page_says_of_one(self):
+        """But for what the chart says of any pod."""
+        values = ["driver.command={millrace,--version}", "driver.stateSize=100Mi", "driver.backoffLimit=20"]
+        ours = self.tools.objects(self.tools.helm("template", "t", self.chart, "--set", ",".join(values)))
+        page = self.tools.objects((_ROOT / "examples/kubernetes/resumable_driver.yaml").read_text(encoding="ascii"))
+        claim = ours["PersistentVolumeClaim t-driver"]["spec"]
+        self.assertEqual(claim, page["PersistentVolumeClaim train-state"]["spec"])
+        job, example = ours["Job t-driver"]["spec"], page["Job train-driver"]["spec"]
+        for name in ("backoffLimit", "podReplacementPolicy"):
+            self.assertEqual(job[name], example[name])
+        ignore, fail = job["podFailurePolicy"]["rules"]
+        self.assertEqual(ignore["onPodConditions"][0].pop("status"), "True")  # the default
+        self.assertEqual([ignore, fail], example["podFailurePolicy"]["rules"])
+        pod, example = (each["template"]["spec"] for each in (job, example))
+        self.assertLessEqual(example["securityContext"].items(), pod["securityContext"].items())
+        (container,), (shown,) = pod["containers"], example["containers"]
+        self.assertIn(shown["env"][0], container["env"])
+        self.assertIn(shown["volumeMounts"][1], container["volumeMounts"])
+        without = self.tools.objects(self.tools.helm("template", "t", self.chart, "--set", values[0]))
+        self.assertNotIn("PersistentVolumeClaim t-driver", without)
+        self.assertNotIn("podReplacementPolicy", without["Job t-driver"]["spec"])
+        self.assertNotIn("podFailurePolicy", without["Job t-driver"]["spec"])
 
 
 class AppliedTest(KubernetesTest):
@@ -211,6 +249,16 @@ class AppliedTest(KubernetesTest):
         for resource in ("secrets", "configmaps", "services", "nodes"):
             self.assertFalse(self._may("millrace-driver", "list", resource), resource)
         self.assertFalse(self._may("millrace-driver", "list", "pods", "default"))
+        monitors = self.tools.helm("template", "kust", self.chart, "--namespace", "kust", "--set",
+                                   "podMonitor.enabled=true,metrics.port=9465", "--show-only",
+                                   "templates/pod_monitor.yaml")  # fmt: skip
+        self.tools.kubectl("apply", "--server-side", "--validate=strict", "-n", "kust", "-f", "-", text=monitors)
+        path = "/apis/monitoring.coreos.com/v1/namespaces/kust/podmonitors/kust"
+        programs, agents = self.server.request("GET", path)["spec"]["podMetricsEndpoints"]
+        self.assertEqual((programs["port"], agents["port"], agents["scheme"]), ("metrics", "agent-metrics", "https"))
+        self.assertEqual(agents["tlsConfig"]["ca"]["secret"], {"name": "millrace-agent-metrics", "key": "ca.crt"})
+        self.assertEqual(agents["authorization"]["credentials"]["key"], "token")
+        self.tools.kubectl("delete", "podmonitor", "kust", "-n", "kust")
         self.tools.kubectl("delete", "-k", overlay)
         self.assertEqual(self._of_release("kust", "millrace"), [])
 
@@ -307,6 +355,88 @@ class RunningTest(KubernetesTest):
                 for pod in self._pods(namespace):
                     self.tools.kubectl("delete", "pod", pod["metadata"]["name"], "-n", namespace, "--wait=false")
                 wait_for(lambda n=namespace: not self._of_release(n, "train"), "nothing is left of the release")
+
+    def test_a_driver_with_a_state_goes_on_in_another_pod_when_it_is_evicted(self):
+        self.server.namespace("state", _RESTRICTED)
+        _, secret = self._secret("state")
+        go = self.data / "go"
+        program = f"echo here; while ! test -e {go}; do sleep 0.1; done; echo done"
+        options = ["--on=kubernetes", "--namespace=state", f"--port={self.port + 3}", "--secret-dir=/etc/millrace"]
+        options += ["--job=worker=app.kubernetes.io/instance=s,millrace.io/job=worker", "--expect=worker=2"]
+        options += ["--driver-host=$(POD_IP)", "--bind-address=$(POD_IP)"]
+        options += ["--resumable=/state/run", "--on-sigterm=leave"]
+        command = json.dumps(["millrace", "run", *options, "--", "sh", "-c", program])
+        values = f"port={self.port + 3},image.repository=registry.example/train,image.tag=v1"
+        self.tools.helm(
+            "install", "s", self.chart, "--namespace", "state", *secret, "--set", values,
+            "--set-json", f"driver.command={command}", "--set", "driver.stateSize=100Mi,driver.backoffLimit=20",
+        )  # fmt: skip
+        wait_for(lambda: self._log_of("state", "driver").count("| here") == 2, "both workers run")
+        (first,) = self._pods("state", **{"app.kubernetes.io/component": "driver"})
+        name = first["metadata"]["name"]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        self.server.request("POST", f"/api/v1/namespaces/state/pods/{name}/eviction", body)
+
+        def replaced():
+            pods = self._pods("state", **{"app.kubernetes.io/component": "driver"})
+            names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"] != name]
+            return next((n for n in names if "goes on" in self.kubelet.log("state", n)), None)
+
+        second = wait_for(replaced, "another pod goes on")
+        self.assertIn("got SIGTERM and leaves the cluster", self.kubelet.log("state", name))
+        go.touch()
+        self.assertEqual(self._driver_ends("state"), "Succeeded")
+        for worker in (0, 1):
+            self.assertIn(f"worker:{worker}| done", self.kubelet.log("state", second))
+            self.assertEqual(self.kubelet.log("state", f"s-worker-{worker}").count("adopted as executor"), 1)
+
+    def test_agents_answer_whoever_has_the_token_as_the_page_says(self):
+        self.server.namespace("ml2", _RESTRICTED)
+        _, secret = self._secret("ml2")
+        values = f"port={self.port + 4},image.repository=registry.example/millrace"
+        self.tools.helm("install", "train", self.chart, "--namespace", "ml2", *secret, "--set", values)
+        self._ready("ml2", 2)
+        folder = self.folder / "metrics"
+        folder.mkdir()
+        text = (_ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+        section = text.partition("### Metrics of agents\n")[2].partition("\n**kustomize**")[0]
+        script = "\n".join(line for line in section.splitlines() if line.startswith("    "))
+        # Only the addresses are a test's own.
+        script = script.replace("--namespace ml ", "--namespace ml2 ").replace("=9465", f"={self.port + 5}")
+        script = script.replace("millrace/packaging/kubernetes/chart", str(self.chart))
+        self.tools.typed(script, folder)
+        # Their controller would replace the pods one after the other.
+        for pod in self._pods("ml2"):
+            self.tools.kubectl("delete", "pod", pod["metadata"]["name"], "-n", "ml2", "--wait=false")
+        context = ssl.create_default_context(cafile=folder / "tls.crt")
+        token = (folder / "token").read_text(encoding="ascii").strip()
+
+        def scrape(pod, headers):
+            ports = {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]}
+            connection = http.client.HTTPSConnection("millrace-agent", ports["agent-metrics"], context=context)
+            connection.sock = context.wrap_socket(
+                socket.create_connection((pod["status"]["podIP"], ports["agent-metrics"]), timeout=30),
+                server_hostname="millrace-agent",
+            )
+            connection.request("GET", "/metrics", headers=headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+            return answer.status, text
+
+        def restarted():
+            pods = [p for p in self._pods("ml2") if not p["metadata"].get("deletionTimestamp")]
+            there = ["--metrics-address=0.0.0.0" in p["spec"]["containers"][0]["args"] for p in pods]
+            return there == [True, True]
+
+        wait_for(restarted, "pods of the new template")
+        self._ready("ml2", 2)
+        for pod in self._pods("ml2"):
+            status, numbers = scrape(pod, {"Authorization": f"Bearer {token}"})
+            self.assertEqual(status, 200, numbers)
+            self.assertIn('millrace_agent_slots{state="free"} 1', numbers)
+            for headers in ({}, {"Authorization": "Bearer another"}):
+                self.assertEqual(scrape(pod, headers)[0], 401)
 
     def test_what_the_page_says_of_installing_makes_agents_that_are_ready(self):
         self.server.namespace("ml", _RESTRICTED)
