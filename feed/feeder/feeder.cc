@@ -70,6 +70,9 @@ absl::StatusOr<std::shared_ptr<FeedSession>> Feeder::OpenSession(const FeedTarge
   if (options.mode == FeedMode::kInference && options.first_row != 0) {
     return absl::InvalidArgumentError("inference begins at row 0");
   }
+  if (options.mode == FeedMode::kInference && options.resumed) {
+    return absl::InvalidArgumentError("inference is not resumed: it is run again");
+  }
   uint64_t id = 0;
   while (id == 0) id = RandomU64();
   auto session =

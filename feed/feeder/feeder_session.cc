@@ -58,6 +58,7 @@ FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
       outbox_(std::move(outbox)),
       shared_min_bytes_(shared_min_bytes) {
   const int64_t row = options_.first_row;
+  state_.first_row = row;
   state_.sent_rows = state_.received_rows = state_.acked_rows = state_.returned_rows = row;
   if (options_.mode == FeedMode::kInference) result_limit_ = options_.result_window_bytes;
 }
@@ -80,6 +81,7 @@ OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
       .first_row = options_.first_row,
       .result_limit = options_.mode == FeedMode::kInference ? options_.result_window_bytes : 0,
       .shared_memory = shared_min_bytes_ != INT64_MAX && reply.curve_key.empty(),
+      .resumed = options_.resumed,
       .reply = reply};
 }
 
@@ -378,6 +380,11 @@ absl::Status FeedSession::Finish(int64_t end_row) {
   state_.end_row = end_row;
   SendFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}), {});
   return absl::OkStatus();
+}
+
+absl::Status FeedSession::WaitAccepted() {
+  MutexLock lock(&mu_);
+  return WaitToSend([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; });
 }
 
 absl::Status FeedSession::WaitReceived() {

@@ -70,6 +70,9 @@ struct SessionOptions {
   int64_t data_epoch = 0;
   int64_t feeder_attempt = 0;
   int64_t first_row = 0;  // train only: the row to resume at
+  // Train only: a feeder before this one may have fed rows from first_row on. The node says behind
+  // which of them the session begins (SessionState::first_row).
+  bool resumed = false;
   // Inference: bytes of results that the node may send ahead of those that were taken, and one
   // more.
   int64_t result_window_bytes = int64_t{16} << 20;
@@ -107,6 +110,10 @@ struct FeederTimes {
 
 struct SessionState {
   bool accepted = false;  // the first CREDIT is here
+  // The row at which it begins: SessionOptions::first_row, but of a `resumed` one what the node has
+  // said, once `told`. A node that does not know how accepts it without.
+  int64_t first_row = 0;
+  bool told = false;
   int64_t sent_rows = 0;  // as all below: rows before this one; falls to revoked_row
   int64_t had_rows = 0;   // that were sent before it fell
   int64_t received_rows = 0;
@@ -147,6 +154,10 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
 
   FeedSession(const FeedSession&) = delete;
   FeedSession& operator=(const FeedSession&) = delete;
+
+  // Blocks until the node has accepted the session, and of a `resumed` one where it begins is
+  // known.
+  [[nodiscard]] absl::Status WaitAccepted();
 
   // Sends `batch` as the rows after those sent before. Encodes in the calling thread (large buffers
   // are referred to, not copied) and blocks until the node has accepted the session and has credit

@@ -149,6 +149,11 @@ absl::Status FeedSession::OnAck(int64_t row) {
   {
     MutexLock lock(&mu_);
     if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (options_.resumed && !state_.accepted && !state_.told) {
+      if (row < state_.first_row) return Bad("ACK: row", row, "after", state_.first_row);
+      state_.told = true;
+      state_.first_row = state_.sent_rows = state_.received_rows = row;
+    }
     if (row > state_.sent_rows) {
       return Bad("ACK: row", row, "is more than was sent,", state_.sent_rows);
     }
@@ -271,7 +276,7 @@ void FeedSession::OnDone(const DoneFrame& frame) {
     const bool inference = options_.mode == FeedMode::kInference;
     const int64_t rows_out = inference ? frame.rows_in : 0;
     // rows_in counts the rows of this session: from where it resumed.
-    const int64_t rows_in = state_.sent_rows - options_.first_row;
+    const int64_t rows_in = state_.sent_rows - state_.first_row;
     const bool complete = state_.end_row.has_value() || state_.revoked_row.has_value();
     if (!complete || frame.rows_in != rows_in || frame.rows_out != rows_out ||
         (inference && state_.returned_rows != state_.sent_rows)) {

@@ -45,7 +45,11 @@ struct PartitionProgress {
   FeederTimes times;       // of the session
   int64_t next_row = 0;    // kRefeeding: where the next session begins
   int64_t rows_refed = 0;  // kRefeeding: rows sent again from there that a node may have used
-  std::string reason;      // kRefeeding
+  std::string reason;      // kRefeeding, and with `refed_all`
+  // So often rows from refed_from on were fed by a feeder that is gone, nobody knows how many, to a
+  // node that cannot be asked, and were then all fed again.
+  int refed_all = 0;
+  int64_t refed_from = 0;
 };
 
 // Thread safety: implementations are thread-safe; called from feeding threads and those that wait
@@ -69,7 +73,7 @@ class PartitionObserver {
           .node_attempt = session.target().attempt,
           .partition = session.options().partition,
           .data_epoch = session.options().data_epoch,
-          .first_row = session.options().first_row,
+          .first_row = now.first_row,
           .sent_rows = now.sent_rows,
           .received_rows = now.received_rows,
           .acked_rows = now.acked_rows,

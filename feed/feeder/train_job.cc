@@ -66,7 +66,17 @@ TrainJob::TrainJob(SessionOpener* feeder, NodeDirectory* directory, const Partit
       options_(std::move(options)),
       nodes_(directory_, options_.queue, options_.feed_timeout),
       keep_(options_.keep_bytes),
-      feed_id_(options_.feed_id) {}
+      begun_(options_.resume.begun),
+      feed_id_(options_.feed_id),
+      round_(static_cast<int>(options_.resume.rounds)) {
+  MutexLock lock(&mu_);
+  if (round_ > 0) absl::StrAppend(&feed_id_, ".", round_);
+  for (const auto& [partition, rows] : options_.resume.done) {
+    ++done_partitions_;
+    done_rows_ += rows;
+  }
+  SkipKnown();
+}
 
 absl::Status TrainJob::Validate() const {
   if (options_.num_epochs < 1) {
@@ -214,6 +224,9 @@ void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t rows_r
     report.rows_refed = rows_refed;
     report.reason = std::string(reason);
   }
+  report.refed_all = work.refed_all;
+  report.refed_from = work.refed_from;
+  if (work.refed_all > 0 && report.reason.empty()) report.reason = work.refed_reason;
   work.reported = RealClock()->SteadyNow();
   observer_->OnPartition(report);
 }
@@ -282,6 +295,15 @@ TrainJob::WorkPtr TrainJob::NextWork(const std::map<std::string, int64_t>& told)
     again_.erase(it);
     return work;
   }
+  if (!begun_.empty()) {
+    const auto first = begun_.begin();
+    const int64_t partitions = source_->num_partitions();
+    auto work = std::make_shared<Work>(source_, static_cast<int>(first->first % partitions),
+                                       first->first / partitions, options_.batch_bytes, &keep_);
+    work->begun = std::move(first->second);
+    begun_.erase(first);
+    return work;
+  }
   if (next_epoch_ == options_.num_epochs) return nullptr;
   std::optional<std::string> node;
   if (equal_) {
@@ -294,6 +316,7 @@ TrainJob::WorkPtr TrainJob::NextWork(const std::map<std::string, int64_t>& told)
     next_partition_ = 0;
     ++next_epoch_;
   }
+  SkipKnown();
   work->first_node = std::move(node);
   return work;
 }
@@ -355,6 +378,7 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
   if (work.first_node.has_value()) {
     return nodes_.AcquireClaimed(*std::exchange(work.first_node, std::nullopt));
   }
+  if (work.begun.has_value()) return ResumedTarget(work);
   if (work.session == nullptr) return FirstTarget();
   const bool equal = CheckEqual();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
@@ -414,7 +438,7 @@ std::map<std::string, int64_t> TrainJob::Levels(const std::map<std::string, int6
   const auto add = [this, &levels](const FeedSession& session) {
     mu_.AssertHeld();
     const SessionState state = session.state();
-    const int64_t first = restarted_ ? state.acked_rows : session.options().first_row;
+    const int64_t first = restarted_ ? state.acked_rows : state.first_row;
     levels[session.target().node] += state.sent_rows - first;
   };
   for (const auto& [session, work] : feeding_) add(*session);
@@ -430,8 +454,16 @@ std::map<std::string, int64_t> TrainJob::Levels(const std::map<std::string, int6
 void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   const SessionState state = work.session->state();
   const bool resume = source_->deterministic() && recovery.where != Recovery::Where::kNewAttempt;
-  const bool stuck = state.acked_rows == work.session->options().first_row;
+  const bool stuck = state.acked_rows == state.first_row;
   work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
+  if (std::exchange(work.resumed, false) && !state.told) {
+    if (recovery.where == Recovery::Where::kSameAttempt) {
+      work.resumed = true;
+    } else {
+      FeedAllAgain(work, resume ? work.first_row : 0, recovery.reason);
+    }
+    return;
+  }
   work.first_row = resume ? state.acked_rows : 0;
   // Rows that were sent may have been handed out, and even used, although this was not
   // acknowledged. Only TERMINATED says that unacknowledged rows were not used, and REVOKED that
@@ -462,6 +494,7 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, const WorkP
                          .data_epoch = work->epoch,
                          .feeder_attempt = options_.feeder_attempt,
                          .first_row = work->first_row,
+                         .resumed = work->resumed,
                          .feed_timeout = options_.feed_timeout,
                          .progress = nodes_.Progress(target),
                          .on_change = [signal = signal_] { signal->Raise(); }};
@@ -499,6 +532,7 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, const WorkP
 
 absl::Status TrainJob::Stream(Work& work) {
   FeedSession& session = *work.session;
+  if (work.resumed) MILLRACE_RETURN_IF_ERROR(TakeUp(work));
   absl::Duration began = RealClock()->SteadyNow();
   MILLRACE_RETURN_IF_ERROR(work.rows.Seek(work.first_row));
   while (true) {
@@ -552,9 +586,14 @@ void TrainJob::Watch() {
   }
 }
 
+bool TrainJob::AllGiven() {
+  mu_.AssertHeld();
+  return next_epoch_ == options_.num_epochs && again_.empty() && begun_.empty();
+}
+
 bool TrainJob::AllReceived() {
   mu_.AssertHeld();
-  return next_epoch_ == options_.num_epochs && again_.empty() && in_hand_ == 0;
+  return AllGiven() && in_hand_ == 0;
 }
 
 // Sees which of the received partitions are acknowledged by now, and which have lost their node.
@@ -578,6 +617,13 @@ void TrainJob::CollectOutstanding() {
       if (state.acked_rows == state.end_row) {
         ++done_partitions_;
         done_rows_ += *state.end_row;
+        if (work.refed_all > 0) {
+          tally_.refed.push_back({.partition = work.partition,
+                                  .data_epoch = work.epoch,
+                                  .rows = work.refed_all * (*state.end_row - work.refed_from),
+                                  .node = work.session->target().node,
+                                  .reason = work.refed_reason});
+        }
         done.push_back(std::move(*it));
       } else {
         again_.push_back(std::move(*it));
@@ -609,7 +655,7 @@ void TrainJob::Balance(bool equal) {
     if (done_partitions_ > 0) {
       partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
     }
-    all_given = next_epoch_ == options_.num_epochs && again_.empty();
+    all_given = AllGiven();
     for (const auto& [node, rows] : tally_.rows_by_node) readings[node].acked_rows = rows;
     for (const auto& [session, work] : feeding_) open.emplace_back(session, session->state());
     for (const WorkPtr& work : outstanding_) {
@@ -619,7 +665,7 @@ void TrainJob::Balance(bool equal) {
   int64_t acked = 0;
   for (const auto& [session, state] : open) {
     NodeReading& reading = readings[session->target().node];
-    reading.acked_rows += state.acked_rows - session->options().first_row;
+    reading.acked_rows += state.acked_rows - state.first_row;
     ++reading.partitions;
     if (state.end == SessionEnd::kOpen) reading.rows += RowsLeft(state, partition_rows);
   }
@@ -643,7 +689,7 @@ void TrainJob::Balance(bool equal) {
       more_moves_ = true;
       continue;
     }
-    const bool begun = state.acked_rows > session->options().first_row;
+    const bool begun = state.acked_rows > state.first_row;
     if (begun && !source_->deterministic()) continue;
     const auto node =
         std::find(nodes_.names().begin(), nodes_.names().end(), session->target().node);
@@ -705,7 +751,7 @@ void TrainJob::TakeOverWaiting() {
 void TrainJob::Count(const Work& work) {
   mu_.AssertHeld();
   const SessionState state = work.session->state();
-  const int64_t rows = state.acked_rows - work.session->options().first_row;
+  const int64_t rows = state.acked_rows - state.first_row;
   if (rows > 0) tally_.rows_by_node[work.session->target().node] += rows;
 }
 

@@ -3,7 +3,8 @@
 // One Train call: every partition of a source, once per epoch, to the nodes that read a queue,
 // until every row is acknowledged.
 //
-// Defines: TrainJobOptions, RefedRows, TrainTally, TrainObserver, TrainJob.
+// Defines: BegunPartition, TrainResume, TrainJobOptions, RefedRows, TrainTally, TrainObserver,
+// TrainJob.
 //
 //   TrainJob job(feeder, directory, &source, &observer,
 //                {.feed_id = RandomHex(8), .num_epochs = 3});
@@ -77,8 +78,26 @@
 
 namespace millrace {
 
+// The last session of a partition that is not done, of a feeder that is gone.
+struct BegunPartition {
+  std::string node;
+  uint32_t node_attempt = 0;
+  int64_t first_row = 0;  // rows before it are used
+  // As of PartitionProgress, of the sessions up to that one.
+  int refed_all = 0;
+  int64_t refed_from = 0;
+};
+
+// How far a call had come whose feeder is gone. Partitions are those of all epochs: epoch *
+// partitions + partition.
+struct TrainResume {
+  int64_t rounds = 0;  // for which FeedEnd() was called
+  std::map<int64_t, BegunPartition> begun;
+  std::map<int64_t, int64_t> done;  // their rows
+};
+
 struct TrainJobOptions {
-  std::string feed_id;  // new for every call
+  std::string feed_id;  // new for every call, but one that goes on
   std::string queue = kDefaultQueue;
   int64_t num_epochs = 1;
   // The longest time without progress, and the longest wait for a node that restarts.
@@ -90,6 +109,9 @@ struct TrainJobOptions {
   // again; beyond it the source is read again. Only of a deterministic source.
   int64_t keep_bytes = int64_t{256} << 20;
   int64_t feeder_attempt = 0;
+  // Goes on where a feeder before this one left off: partitions that are done are left out, and
+  // those that were begun go to the node that had them, behind the rows that its program was given.
+  TrainResume resume;
 };
 
 // Rows that were sent again, though the node that had them may have used them.
@@ -164,8 +186,15 @@ class TrainJob {
     int breaks = 0;        // lost connections in a row without a row acknowledged in between
     bool claimed = false;  // its node counts it as under way: see NextWork()
     std::optional<std::string> first_node;  // the same of one that was not fed yet, if it is known
-    std::optional<RefedRows> refed;         // to be counted when the next session begins
-    absl::Duration reported;                // steady time of the last report
+    std::optional<BegunPartition> begun;    // by a feeder before this one; until it has a session
+    // The next session, or the last one as long as its node has not said where it begins, goes on
+    // for one of a feeder before this one.
+    bool resumed = false;
+    int refed_all = 0;               // as of PartitionProgress
+    int64_t refed_from = 0;          // with refed_all
+    std::string refed_reason;        // with refed_all
+    std::optional<RefedRows> refed;  // to be counted when the next session begins
+    absl::Duration reported;         // steady time of the last report
   };
   using WorkPtr = std::shared_ptr<Work>;
 
@@ -175,8 +204,16 @@ class TrainJob {
   WorkPtr TakeWork();
   // nullptr if there is none now.
   WorkPtr NextWork(const std::map<std::string, int64_t>& told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The next fresh partition is one that neither is done nor was begun.
+  void SkipKnown() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
+  // Where what was begun by a feeder before this one goes.
+  absl::StatusOr<std::optional<FeedTarget>> ResumedTarget(Work& work);
+  // From where its node says, once it has.
+  absl::Status TakeUp(Work& work);
+  // Nobody knows how much of it a node had: all from `row` on is sent again, and counted so.
+  void FeedAllAgain(Work& work, int64_t row, absl::string_view reason);
   // What a node gets that was not fed anywhere yet.
   absl::StatusOr<std::optional<FeedTarget>> FirstTarget();
   // The node that was given the fewest rows, as soon as it has no partition under way.
@@ -199,6 +236,8 @@ class TrainJob {
   // Whether all nodes are to get equally many rows. Once true, always.
   bool CheckEqual();
   void TakeOverWaiting();
+  // Every partition is or was with a thread.
+  bool AllGiven();
   bool AllReceived();
   absl::Duration NextDeadline();
   void CheckTimeouts();
@@ -229,6 +268,7 @@ class TrainJob {
 
   Mutex mu_;
   CondVar work_cv_;  // there may be work for a thread, or a node for its work
+  std::map<int64_t, BegunPartition> begun_ ABSL_GUARDED_BY(mu_);  // that no thread has taken
   // Fresh work: the next (epoch, partition).
   int64_t next_epoch_ ABSL_GUARDED_BY(mu_) = 0;
   int next_partition_ ABSL_GUARDED_BY(mu_) = 0;

@@ -354,6 +354,7 @@ absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
   if (mode == FeedMode::kTrain && equal_ != nullptr) equal_->LeaveReading();
   for (const SessionPtr& session : SessionsOf(mode)) {
     session->used_row = session->handed.row();
+    session->before.clear();
     if (FinishIfDone(session.get()) || IsAnswered(*session)) continue;
     if (mode == FeedMode::kTrain) {
       End(session.get(), FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
@@ -367,7 +368,10 @@ absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
                               " from row ", session->result_row)));
     }
   }
-  if (mode == FeedMode::kTrain) feeds_.clear();
+  if (mode == FeedMode::kTrain) {
+    feeds_.clear();
+    in_hand_.clear();
+  }
   return result;
 }
 
@@ -444,6 +448,8 @@ bool ReceiveQueue::FinishIfDone(ReceiveSession* session) {
   const int64_t end_row = *session->end_row;
   const int64_t done_row = session->train() ? session->used_row.load() : session->result_row;
   if (done_row < end_row || !session->ResultsFit()) return false;
+  std::erase_if(session->before, [](const SessionPtr& old) { return !old->in_hand(); });
+  if (!session->before.empty()) return false;
   const int64_t rows = end_row - session->open.first_row;
   if (!session->train()) session->used_row = end_row;
   End(session, FrameType::kDone,
@@ -481,7 +487,14 @@ void ReceiveQueue::Remove(ReceiveSession* session) {
   if (!session->train()) {
     std::erase_if(inference_, [&](const SessionPtr& other) { return other.get() == session; });
     if (session->handed.row() > session->result_row) orphans_.push_back(owner);
-  } else if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+    ended_.push_back(std::move(owner));
+    return;
+  }
+  std::erase_if(in_hand_, [](const SessionPtr& old) { return !old->in_hand(); });
+  if (session->in_hand()) in_hand_.push_back(owner);
+  // What it waited for, whoever feeds the partition next waits for too.
+  session->before.clear();
+  if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
     feed->Erase(session);
     // A feed that never brought a row must not hold up the others.
     if (!feed->begun && !feed->ended && feed->sessions.empty()) {

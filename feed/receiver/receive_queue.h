@@ -164,6 +164,10 @@ class ReceiveQueue {
 
   // ---- What the feeders do.
 
+  // OPEN says `resumed`: what is left of earlier sessions of the partition ends, and
+  // open->first_row becomes the row behind those that the program was given. Returns the sessions
+  // whose rows it has in hand, for ReceiveSession::before.
+  [[nodiscard]] std::vector<SessionPtr> TakeOver(OpenFrame* open);
   // A new session. It may end at once (queue ended, feed ended).
   void Add(SessionPtr session);
   // Its schema. Returns the one to read its batches with: the feed's, of which all sessions share
@@ -297,6 +301,7 @@ class ReceiveQueue {
   bool turn_passed_ = false;             // ever
   std::deque<std::string> ended_feeds_;  // the last few: late sessions of theirs are refused
   UsedRows used_rows_;
+  std::vector<SessionPtr> in_hand_;    // ended ones, of training, with rows that are not used yet
   std::shared_ptr<EqualSteps> equal_;  // null: ranks take what they get
   bool waits_for_grant_ = false;
   bool read_ = false;         // Ask() has come, for training

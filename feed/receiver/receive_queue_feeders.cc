@@ -13,6 +13,25 @@
 
 namespace millrace {
 
+std::vector<ReceiveQueue::SessionPtr> ReceiveQueue::TakeOver(OpenFrame* open) {
+  const auto same = [open](const OpenFrame& other) {
+    return CallOf(other.feed_id) == CallOf(open->feed_id) && other.partition == open->partition &&
+           other.data_epoch == open->data_epoch;
+  };
+  const std::vector<SessionPtr> sessions = sessions_;
+  for (const SessionPtr& old : sessions) {
+    if (!old->train() || !same(old->open)) continue;
+    Fail(old.get(), absl::UnavailableError(absl::StrCat(
+                        old->PartitionName(), " is fed by another driver now, which goes on")));
+  }
+  open->first_row = used_rows_.FirstNotGiven(*open);
+  std::vector<SessionPtr> before;
+  for (const SessionPtr& old : in_hand_) {
+    if (old->in_hand() && same(old->open)) before.push_back(old);
+  }
+  return before;
+}
+
 void ReceiveQueue::Add(SessionPtr session) {
   ++stats_.sessions_opened;
   sessions_.push_back(session);

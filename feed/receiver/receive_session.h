@@ -124,6 +124,8 @@ struct ReceiveSession {
   [[nodiscard]] int64_t AheadBytes() const {
     return stage == Stage::kServed && !blocked() ? credit_sent.limit - received_bytes : 0;
   }
+  // Rows that the program was given of it are not used yet.
+  [[nodiscard]] bool in_hand() const { return handed.row() > used_row.load(); }
   // Bytes of the budget that this session may hold or is holding.
   [[nodiscard]] int64_t CommittedBytes() const {
     if (stage == Stage::kWaiting || stage == Stage::kEnded) return 0;
@@ -182,6 +184,10 @@ struct ReceiveSession {
   uint64_t blocked_order = 0;  // of BLOCKEDs: who has said so before
   bool accepted = false;       // the first CREDIT is out
   CreditFrame credit_sent;     // what the feeder has been told
+
+  // Sessions before this one (OPEN's `resumed`) whose last rows the program had in hand when they
+  // ended: until it has used those, this one is not done.
+  std::vector<std::shared_ptr<ReceiveSession>> before;
 
   SessionSegment shared;  // none once the session has ended
 

@@ -39,6 +39,12 @@ void Emit(ReceiveSession* session, FrameType type, std::string metadata,
        .metadata = std::move(metadata)});
 }
 
+// What a feeder that goes on for another one has to know before it sends.
+void SayWhereItBegins(ReceiveSession* session, std::vector<OutgoingFrame>* frames) {
+  if (!session->open.resumed) return;
+  Emit(session, FrameType::kAck, EncodeRow({.row = session->open.first_row}), frames);
+}
+
 }  // namespace
 
 ReceiverCore::ReceiverCore(Options options, std::function<void()> wake, Serve serve)
@@ -95,12 +101,15 @@ ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_
     RefuseLocked(link, id, status);
     return nullptr;
   }
+  Slot* slot = FindSlot(open.queue);
+  std::vector<SessionPtr> before;
+  if (open.resumed) before = slot->queue.TakeOver(&open);
   auto session = std::make_shared<ReceiveSession>(id, std::string(principal), link, connection,
                                                   std::move(open));
+  session->before = std::move(before);
   session->shared = std::move(shared);
   session->next_wait = options_.clock->SteadyNow();
   ++sessions_of_principal_[session->principal];
-  Slot* slot = SlotOf(*session);
   slot->queue.Add(session);
   Refill(slot);
   return session;
@@ -294,6 +303,7 @@ void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
            &turn->frames, kFrameFlagOptional);
     }
     session.credit_sent = {.limit = grant.limit, .released = session.released_bytes};
+    if (!session.accepted) SayWhereItBegins(&session, &turn->frames);
     session.accepted = true;
     SlotOf(session)->moved = now;
     CollectRoom(&session, turn);  // before the credit: a feeder that waits for credit sends at once
@@ -464,6 +474,10 @@ void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, absl::Durat
   auto& [type, metadata] = *session->final;
   // A partition without rows is done before its session was ever looked at.
   if (session->accepted) CollectRows(slot, session, now, turn);
+  // Another node goes on behind it.
+  if (!session->accepted && type == FrameType::kTerminated) {
+    SayWhereItBegins(session, &turn->frames);
+  }
   Emit(session, type, std::move(metadata), &turn->frames);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -97,6 +98,12 @@ void UsedRows::Add(const OpenFrame& open, int64_t row) {
   const auto call = given_.find(CallOf(open.feed_id));
   if (row <= open.first_row || call == given_.end()) return;
   Add({open.data_epoch, open.partition, open.first_row, row}, &call->second);
+}
+
+int64_t UsedRows::FirstNotGiven(const OpenFrame& open) const {
+  const auto call = given_.find(CallOf(open.feed_id));
+  if (call == given_.end()) return open.first_row;
+  return FirstUnused(call->second, open, open.first_row, std::numeric_limits<int64_t>::max()).first;
 }
 
 FeedPosition UsedRows::Position() const {

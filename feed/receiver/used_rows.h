@@ -58,6 +58,9 @@ class UsedRows {
   // The program has been given what a session that began with `open` has before `row`. Nothing is
   // kept of a call that is forgotten.
   void Add(const OpenFrame& open, int64_t row);
+  // The first row from open.first_row on that the program has not been given in sessions that were
+  // added.
+  [[nodiscard]] int64_t FirstNotGiven(const OpenFrame& open) const;
   // As DataFeed::Position says.
   [[nodiscard]] FeedPosition Position() const;
 

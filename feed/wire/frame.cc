@@ -107,6 +107,7 @@ absl::StatusOr<OpenFrame> DecodeOpenObject(const Json& json) {
   MILLRACE_ASSIGN_OR_RETURN(out.result_limit, GetIntInRange(json, "result_limit", 0, kMaxInt64));
   MILLRACE_ASSIGN_OR_RETURN(out.version, GetStringOr(json, "version", ""));
   MILLRACE_ASSIGN_OR_RETURN(out.shared_memory, GetBoolOr(json, "shared_memory", false));
+  MILLRACE_ASSIGN_OR_RETURN(out.resumed, GetBoolOr(json, "resumed", false));
   MILLRACE_ASSIGN_OR_RETURN(out.reply, DecodeReply(json));
   if (out.feed_id.empty()) {
     return absl::InvalidArgumentError("field \"feed_id\" must not be empty");
@@ -114,6 +115,9 @@ absl::StatusOr<OpenFrame> DecodeOpenObject(const Json& json) {
   if (out.mode == FeedMode::kInference && out.first_row != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("field \"first_row\" must be 0 in inference, found ", out.first_row));
+  }
+  if (out.mode == FeedMode::kInference && out.resumed) {
+    return absl::InvalidArgumentError("field \"resumed\" must be false in inference");
   }
   return out;
 }
@@ -320,6 +324,7 @@ std::string EncodeOpen(const OpenFrame& frame) {
   json["result_limit"] = frame.result_limit;
   if (!frame.version.empty()) json["version"] = frame.version;
   if (frame.shared_memory) json["shared_memory"] = true;
+  if (frame.resumed) json["resumed"] = true;
   json["reply"] = std::move(reply);
   return DumpJson(json);
 }

@@ -136,6 +136,8 @@ struct OpenFrame {
   int64_t first_row = 0;       // 0, or in train mode the row to resume at
   int64_t result_limit = 0;    // as in ResultCreditFrame, to begin with; 0 in train mode
   bool shared_memory = false;  // the feeder can write into the node's memory
+  // Another feeder, which is gone, may have fed rows of it from first_row on: train only.
+  bool resumed = false;
   ReplyEndpoint reply;
 
   friend bool operator==(const OpenFrame&, const OpenFrame&) = default;

@@ -234,6 +234,7 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(open.reply.challenge, want.at("reply").at("challenge"));
         EXPECT_EQ(open.reply.curve_key, want.at("reply").value("curve_key", ""));
         EXPECT_EQ(open.shared_memory, want.value("shared_memory", false));
+        EXPECT_EQ(open.resumed, want.value("resumed", false));
         break;
       }
       case FrameType::kBatch:
@@ -419,7 +420,12 @@ TEST(FrameTest, ResumingIsForTraining) {
                  .reply = {.endpoint = "ipc://@x", .challenge = "c"}};
   EXPECT_THAT(DecodeOpen(EncodeOpen(open)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("first_row")));
+  open.first_row = 0;
+  open.resumed = true;
+  EXPECT_THAT(DecodeOpen(EncodeOpen(open)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("resumed")));
   open.mode = FeedMode::kTrain;
+  open.first_row = 5;
   EXPECT_THAT(DecodeOpen(EncodeOpen(open)), IsOkAndHolds(open));
 }
 
