@@ -59,7 +59,8 @@ struct DataFeedOptions {
   InputMapping input_mapping;
   // With kDrop or kPad every rank gets equally many batches of exactly `batch_rows` rows in each
   // Train call, whatever the partitions are, and a batch only when all ranks have theirs
-  // (docs/feed_protocol.md, section 11). TrainResult counts what was dropped or repeated.
+  // (docs/feed_protocol.md, section 11). TrainResult counts what was dropped or repeated. Not in a
+  // cluster whose driver may be replaced (resume.state_folder): UNIMPLEMENTED.
   EqualRanks equal = EqualRanks::kOff;
   int64_t batch_rows = 0;  // with `equal`: what every NextBatch asks for
 };

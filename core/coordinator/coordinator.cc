@@ -485,6 +485,14 @@ void Coordinator::FeedEnd(absl::string_view feed_id, bool aborted) {
 
 void Coordinator::EndFeed(absl::string_view queue) { plane_->feeds().EndFeed(queue); }
 
+absl::StatusOr<SavedTrain> Coordinator::BeginTrain(const TrainCall& call) {
+  return plane_->feeds().BeginTrain(call);
+}
+
+void Coordinator::EndTrain(absl::string_view feed_id, const TrainOutcome& outcome) {
+  plane_->feeds().EndTrain(feed_id, outcome);
+}
+
 absl::Status Coordinator::OpenFeed(absl::string_view feed_id, absl::string_view queue,
                                    int64_t num_partitions) {
   return plane_->feeds().OpenFeed(feed_id, queue, num_partitions);

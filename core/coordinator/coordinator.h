@@ -50,6 +50,7 @@
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/feed_ledger.h"
+#include "core/coordinator/state/saved_train.h"
 #include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
 #include "millrace/cluster_spec.h"
@@ -159,6 +160,13 @@ class Coordinator {
   // Tells every fed node that no more rows come on `queue` ("": on all). Nodes that attach later
   // hear it too.
   void EndFeed(absl::string_view queue);
+
+  // A Train call begins. Where another driver may take over, it is written down, and a call that
+  // the driver before had begun says how far that came; it then goes on under the feed_id that it
+  // had. Returns FAILED_PRECONDITION if that was a call with other data.
+  [[nodiscard]] absl::StatusOr<SavedTrain> BeginTrain(const TrainCall& call);
+  // What the call of this feed_id is about to return.
+  void EndTrain(absl::string_view feed_id, const TrainOutcome& outcome);
 
   // The ledger (core/coordinator/state/feed_ledger.h says what each does).
   absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/fake_agent.h"
 #include "core/coordinator/journal/state_journal.h"
+#include "core/coordinator/state/feed_ledger.h"
+#include "core/coordinator/state/saved_train.h"
 #include "core/proto/coordinator.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -451,6 +454,162 @@ TEST_F(CoordinatorResumeTest, AfterItsEndThereIsNoClusterToResume) {
   coordinator_.reset();
   EXPECT_THAT(Coordinator::Start(Options(/*resume=*/true)),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("holds no cluster")));
+}
+
+// ---- Train calls ----
+
+TrainCall Call(const std::string& feed_id, const std::string& queue = "input") {
+  return {.feed_id = feed_id, .queue = queue, .partitions = 3, .epochs = 2, .deterministic = true};
+}
+
+PartitionReport Fed(int64_t partition, PartitionState state, uint64_t rows) {
+  return {.partition = partition,
+          .state = state,
+          .executor_id = 1,
+          .rows_received = rows,
+          .rows_acked = rows};
+}
+
+TEST_F(CoordinatorResumeTest, ATrainCallGoesOnWhereItWas) {
+  Start();
+  const SavedTrain fresh = *coordinator_->BeginTrain(Call("f1"));
+  EXPECT_EQ(fresh.feed_id, "f1");
+  EXPECT_TRUE(fresh.begun.empty() && fresh.done.empty());
+  ASSERT_THAT(coordinator_->OpenFeed("f1", "input", 6), IsOk());
+  PartitionReport begun = Fed(4, PartitionState::kFeeding, 0);
+  begun.first_row = 20;
+  for (const PartitionReport& report :
+       {Fed(0, PartitionState::kFeeding, 0), Fed(1, PartitionState::kFeeding, 5),
+        Fed(0, PartitionState::kDone, 10), begun, Fed(1, PartitionState::kReceived, 10)}) {
+    ASSERT_THAT(coordinator_->ReportPartition("f1", report), IsOk());
+  }
+  coordinator_->FeedEnd("f1", false);
+  coordinator_->FeedEnd("f1.1", false);
+  Replace();
+  const SavedTrain saved = *coordinator_->BeginTrain(Call("f2"));
+  EXPECT_EQ(saved.feed_id, "f1");
+  EXPECT_EQ(saved.rounds, 2);
+  EXPECT_FALSE(saved.aborted);
+  EXPECT_EQ(saved.done, (std::map<int64_t, int64_t>{{0, 10}}));
+  ASSERT_EQ(saved.begun.size(), 2);
+  EXPECT_EQ(saved.begun.at(1).executor_id, 1);
+  EXPECT_EQ(saved.begun.at(4).first_row, 20);
+  ASSERT_THAT(coordinator_->OpenFeed("f1", "input", 6), IsOk());
+  EXPECT_EQ(coordinator_->FeedSummaryOf("f1")->done, 1);
+  EXPECT_EQ(coordinator_->FeedSummaryOf("f1")->rows_acked, 10u);
+  EXPECT_TRUE(coordinator_->FeedSummaryOf("f1")->exactly_once);
+  const SavedTrain next = *coordinator_->BeginTrain(Call("f3"));
+  EXPECT_EQ(next.feed_id, "f3") << "the driver before had not come to it";
+}
+
+TEST_F(CoordinatorResumeTest, RowsThatWereFedAgainStayCounted) {
+  Start();
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f1")), IsOk());
+  ASSERT_THAT(coordinator_->OpenFeed("f1", "input", 6), IsOk());
+  const auto refeed = [this](int64_t partition, uint64_t attempt) {
+    PartitionReport report = Fed(partition, PartitionState::kFeeding, 0);
+    report.feeder_attempt = attempt;
+    report.refed_reason = "lost";
+    return coordinator_->ReportPartition("f1", report);
+  };
+  for (const int64_t partition : {0, 1}) {
+    ASSERT_THAT(coordinator_->ReportPartition("f1", Fed(partition, PartitionState::kFeeding, 8)),
+                IsOk());
+    ASSERT_THAT(refeed(partition, 1), IsOk());
+  }
+  PartitionReport done = Fed(0, PartitionState::kDone, 10);
+  done.feeder_attempt = 1;
+  ASSERT_THAT(coordinator_->ReportPartition("f1", done), IsOk());
+  PartitionReport all_again = Fed(2, PartitionState::kFeeding, 0);
+  all_again.refed_all = 2;
+  all_again.refed_from = 3;
+  all_again.refed_reason = "nobody knows";
+  ASSERT_THAT(coordinator_->ReportPartition("f1", all_again), IsOk());
+  for (int driver = 0; driver < 2; ++driver) {  // of which the second writes what the first read
+    Replace();
+    const SavedTrain saved = *coordinator_->BeginTrain(Call("f2"));
+    EXPECT_EQ(saved.begun.at(2).refed_all, 2);
+    EXPECT_EQ(saved.begun.at(2).refed_from, 3);
+    EXPECT_EQ(saved.begun.at(1).refed_all, 0);
+    ASSERT_THAT(coordinator_->OpenFeed("f1", "input", 6), IsOk());
+    EXPECT_EQ(coordinator_->FeedSummaryOf("f1")->rows_refed, 16u);
+    EXPECT_EQ(coordinator_->FeedSummaryOf("f1")->partitions_refed, 3);
+  }
+}
+
+TEST_F(CoordinatorResumeTest, ACallThatHadReturnedReturnsTheSame) {
+  Start();
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f1")), IsOk());
+  coordinator_->EndTrain("f1", {.rows = 600,
+                                .rows_refed = 7,
+                                .exactly_once = false,
+                                .terminated = true,
+                                .elapsed = absl::Seconds(3)});
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f2")), IsOk());
+  coordinator_->EndTrain("f2", {.status = absl::DeadlineExceededError("too slow")});
+  Replace();
+  const SavedTrain first = *coordinator_->BeginTrain(Call("g1"));
+  ASSERT_TRUE(first.outcome.has_value());
+  EXPECT_THAT(first.outcome->status, IsOk());
+  EXPECT_EQ(first.outcome->rows, 600);
+  EXPECT_EQ(first.outcome->rows_refed, 7);
+  EXPECT_FALSE(first.outcome->exactly_once);
+  EXPECT_TRUE(first.outcome->terminated);
+  EXPECT_EQ(first.outcome->elapsed, absl::Seconds(3));
+  const SavedTrain second = *coordinator_->BeginTrain(Call("g2"));
+  ASSERT_TRUE(second.outcome.has_value());
+  EXPECT_THAT(second.outcome->status,
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("too slow")));
+  EXPECT_FALSE(coordinator_->BeginTrain(Call("g3"))->outcome.has_value());
+}
+
+TEST_F(CoordinatorResumeTest, ACallThatWasGivenUpIsNotGoneOnWith) {
+  Start();
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f1")), IsOk());
+  coordinator_->FeedEnd("f1", /*aborted=*/true);
+  Replace();
+  EXPECT_TRUE(coordinator_->BeginTrain(Call("f2"))->aborted);
+}
+
+TEST_F(CoordinatorResumeTest, CallsAreKnownByTheirOrderOnTheirQueueAndByTheirData) {
+  Start();
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f1")), IsOk());
+  ASSERT_THAT(coordinator_->BeginTrain(Call("c1", "control")), IsOk());
+  coordinator_->EndTrain("f1", {.rows = 1});
+  ASSERT_THAT(coordinator_->BeginTrain(Call("f2")), IsOk());
+  Replace();
+  TrainCall other = Call("g1");
+  other.partitions = 4;
+  EXPECT_THAT(
+      coordinator_->BeginTrain(other),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("Train call 1 on queue 'input' had 3 partitions in 2 epochs"),
+                     HasSubstr("has 4 partitions"))));
+  other = Call("g1");
+  other.epochs = 1;
+  EXPECT_THAT(coordinator_->BeginTrain(other),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("1 epoch of")));
+  other = Call("g1");
+  other.deterministic = false;
+  EXPECT_THAT(coordinator_->BeginTrain(other),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not deterministic")));
+  EXPECT_EQ(coordinator_->BeginTrain(Call("g1"))->feed_id, "f1") << "refused ones do not count";
+  EXPECT_EQ(coordinator_->BeginTrain(Call("d1", "control"))->feed_id, "c1");
+  other = Call("g2");
+  other.partitions = 4;
+  EXPECT_THAT(coordinator_->BeginTrain(other),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Train call 2")));
+  EXPECT_EQ(coordinator_->BeginTrain(Call("g2"))->feed_id, "f2");
+}
+
+// Inference, and what feeders outside the driver feed, is not gone on with.
+TEST_F(CoordinatorResumeTest, OnlyTrainCallsAreWrittenDown) {
+  Start();
+  ASSERT_THAT(coordinator_->OpenFeed("i1", "input", 6), IsOk());
+  ASSERT_THAT(coordinator_->ReportPartition("i1", Fed(0, PartitionState::kFeeding, 1)), IsOk());
+  coordinator_->EndTrain("i1", {.rows = 1});
+  Replace();
+  EXPECT_TRUE(coordinator_->journal()->restored().feeds().empty());
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
 namespace millrace {
 
 FeedImage* StateImage::Find(const std::string& feed_id) {
@@ -9,6 +13,21 @@ FeedImage* StateImage::Find(const std::string& feed_id) {
     return feed.feed.feed_id() == feed_id;
   });
   return found == feeds_.rend() || found->result.has_value() ? nullptr : &*found;
+}
+
+// Of "f" or, in later rounds, "f.<n>".
+void StateImage::ApplyEnd(const v1::FeedEnd& end) {
+  for (auto feed = feeds_.rbegin(); feed != feeds_.rend(); ++feed) {
+    absl::string_view rest = end.feed_id();
+    if (!absl::ConsumePrefix(&rest, feed->feed.feed_id())) continue;
+    int64_t round = 0;
+    if (!rest.empty() && (!absl::ConsumePrefix(&rest, ".") || !absl::SimpleAtoi(rest, &round))) {
+      continue;
+    }
+    feed->feed.set_rounds(std::max(feed->feed.rounds(), round + 1));
+    feed->feed.set_aborted(feed->feed.aborted() || end.aborted());
+    return;
+  }
 }
 
 void StateImage::AddAnswer(const v1::AnswerRecord& answer) {
@@ -48,6 +67,7 @@ void StateImage::Apply(const v1::StateRecord& record) {
     case Case::kFeedEnd:
       feed_ends_.push_back(record.feed_end());
       if (feed_ends_.size() > kMaxFeedEnds) feed_ends_.pop_front();
+      ApplyEnd(record.feed_end());
       break;
     case Case::kEndFeed:
       ended_queues_.push_back(record.end_feed().queue());

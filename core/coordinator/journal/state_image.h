@@ -54,7 +54,9 @@ class StateImage {
   [[nodiscard]] const std::vector<FeedImage>& feeds() const { return feeds_; }
 
  private:
+  // A call that has not returned; null otherwise.
   FeedImage* Find(const std::string& feed_id);
+  void ApplyEnd(const v1::FeedEnd& end);
   void AddAnswer(const v1::AnswerRecord& answer);
 
   v1::DriverRecord driver_;

@@ -208,5 +208,34 @@ TEST(StateImageTest, APartitionIsBegunUntilItIsDoneAndACallUntilItReturns) {
   EXPECT_TRUE(again.feeds()[0].result.has_value());
 }
 
+// Also in a journal that was written anew, whose feed ends are the last ones only.
+TEST(StateImageTest, ACallKnowsWhichOfItsRoundsHaveEnded) {
+  StateImage image;
+  v1::StateRecord record;
+  for (const char* id : {"f1", "f10"}) {
+    record.mutable_feed()->set_feed_id(id);
+    image.Apply(record);
+  }
+  for (const char* ended : {"f1", "f1.1", "f1.x", "f1.2.3", "other"}) {
+    record.mutable_feed_end()->set_feed_id(ended);
+    image.Apply(record);
+  }
+  EXPECT_EQ(image.feeds()[0].feed.rounds(), 2);
+  EXPECT_FALSE(image.feeds()[0].feed.aborted());
+  EXPECT_EQ(image.feeds()[1].feed.rounds(), 0);
+  record.mutable_feed_end()->set_feed_id("f10");
+  record.mutable_feed_end()->set_aborted(true);
+  image.Apply(record);
+  for (size_t i = 0; i < StateImage::kMaxFeedEnds; ++i) {
+    record.mutable_feed_end()->set_feed_id(absl::StrCat("later", i));
+    image.Apply(record);
+  }
+  StateImage again;
+  for (const v1::StateRecord& one : image.Records()) again.Apply(one);
+  EXPECT_EQ(again.feeds()[0].feed.rounds(), 2);
+  EXPECT_EQ(again.feeds()[1].feed.rounds(), 1);
+  EXPECT_TRUE(again.feeds()[1].feed.aborted());
+}
+
 }  // namespace
 }  // namespace millrace

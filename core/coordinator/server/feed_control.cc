@@ -154,6 +154,7 @@ absl::Status FeedControl::OpenFeed(absl::string_view feed_id, absl::string_view 
   if (!removed.empty()) state_->recorder->FeedRemoved(removed);
   if (status.ok() && !known) {
     balance_.ForgetAllowances();
+    if (journaled_.contains(feed_id)) RestoreFeed(feed_id);
     state_->recorder->FeedOpened(*ledger_.Summary(feed_id));
   }
   return status;
@@ -170,13 +171,16 @@ absl::Status FeedControl::ReportPartition(absl::string_view feed_id,
 
 absl::Status FeedControl::ReportLocked(absl::string_view feed_id, const PartitionReport& report) {
   const absl::StatusOr<PartitionRecord> last = ledger_.Partition(feed_id, report.partition);
-  const absl::Status status = ledger_.Report(feed_id, report);
+  absl::Status status = ledger_.Report(feed_id, report);
   if (!status.ok()) return status;
   const bool same_place = last.ok() && last->last.state == report.state &&
                           last->last.executor_id == report.executor_id &&
                           last->last.node_attempt == report.node_attempt;
   if (!same_place) RefreshFed(feed_id);
   const PartitionRecord record = *ledger_.Partition(feed_id, report.partition);
+  if (journaled_.contains(feed_id)) {
+    JournalPartition(feed_id, last.ok() ? std::optional(*last) : std::nullopt, record);
+  }
   const bool refed = record.refed > (last.ok() ? last->refed : 0);
   // Rows that are fed again count where they were before.
   const int before = refed && last.ok() ? last->last.executor_id : -1;
@@ -243,8 +247,14 @@ void FeedControl::JoinEqual(uint64_t stream_id, int executor_id, const v1::Equal
   v1::CoordinatorMessage message;
   v1::EqualReply& reply = *message.mutable_equal();
   reply.set_request_id(request.request_id());
-  const absl::Status joined = state_->equal.Join(
-      executor_id, request.queue(), {.batch_rows = request.batch_rows(), .pad = request.pad()});
+  // How far ranks are that end together is in no journal.
+  const absl::Status joined =
+      state_->journal != nullptr
+          ? absl::UnimplementedError(
+                "equally many batches for all ranks (DataFeedOptions::equal) in a cluster whose "
+                "driver can be replaced (resume.state_folder): run it without the one or the other")
+          : state_->equal.Join(executor_id, request.queue(),
+                               {.batch_rows = request.batch_rows(), .pad = request.pad()});
   if (!joined.ok()) *reply.mutable_error() = ToErrorProto(joined);
   state_->Send(stream_id, message);
   for (const std::string& call : state_->equal.Calls()) RefreshFed(call);

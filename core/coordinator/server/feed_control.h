@@ -9,8 +9,10 @@
 #define CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,10 +24,12 @@
 #include "absl/time/time.h"
 #include "core/balance/feed_balance.h"
 #include "core/balance/feed_target.h"
+#include "core/coordinator/journal/state_image.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/coordinator/state/feed_moves.h"
+#include "core/coordinator/state/saved_train.h"
 #include "core/proto/coordinator.pb.h"
 #include "core/proto/feed_gateway.pb.h"
 
@@ -34,7 +38,7 @@ namespace millrace {
 // Thread safety: thread-safe. Blocking: WaitEqualCounts(), WaitFeed().
 class FeedControl {
  public:
-  explicit FeedControl(ControlState* state) : state_(state) {}  // not owned
+  explicit FeedControl(ControlState* state);  // not owned
 
   FeedControl(const FeedControl&) = delete;
   FeedControl& operator=(const FeedControl&) = delete;
@@ -44,6 +48,8 @@ class FeedControl {
   absl::StatusOr<FeedTarget> Lookup(int executor_id) const;
   void FeedEnd(absl::string_view feed_id, bool aborted);
   void EndFeed(absl::string_view queue);
+  absl::StatusOr<SavedTrain> BeginTrain(const TrainCall& call);
+  void EndTrain(absl::string_view feed_id, const TrainOutcome& outcome);
   absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
   absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
   void CloseFeed(absl::string_view feed_id);
@@ -76,6 +82,12 @@ class FeedControl {
  private:
   absl::Status ReportLocked(absl::string_view feed_id, const PartitionReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // What another driver needs of a partition of a Train call. `before`: as it was known; nullopt if
+  // it was not.
+  void JournalPartition(absl::string_view feed_id, const std::optional<PartitionRecord>& before,
+                        const PartitionRecord& now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // What the driver before knew of a feed that was just opened.
+  void RestoreFeed(absl::string_view feed_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   absl::Status CheckFed(int executor_id) const;
   FeedTarget::State TargetState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   FeedTarget TargetOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
@@ -101,6 +113,11 @@ class FeedControl {
   void RefreshFed(absl::string_view feed_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
 
   ControlState* const state_;
+  // Train calls of the driver before, by queue, in order. They live in the journal.
+  std::map<std::string, std::vector<const FeedImage*>> saved_trains_;       // constant
+  std::map<std::string, size_t> trains_begun_ ABSL_GUARDED_BY(state_->mu);  // by this driver
+  // Train calls under way that the journal has.
+  std::set<std::string, std::less<>> journaled_ ABSL_GUARDED_BY(state_->mu);
   FeedLedger ledger_ ABSL_GUARDED_BY(state_->mu);
   FeedBalance balance_ ABSL_GUARDED_BY(state_->mu);
   FeedMoves moves_ ABSL_GUARDED_BY(state_->mu);

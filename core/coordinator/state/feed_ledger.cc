@@ -33,6 +33,8 @@ bool GoesOnAfter(const PartitionReport& last, const PartitionReport& report) {
 // A takeover that its feeder gives no reason for.
 constexpr absl::string_view kTakenOver = "another session took the partition over";
 
+constexpr absl::string_view kEarlierDriver = "under an earlier driver";
+
 // Every row has its result: whoever runs the partition once more begins a new execution.
 bool IsReturned(const PartitionReport& report) {
   return report.state == PartitionState::kDone && report.rows_returned > 0;
@@ -226,7 +228,8 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   // sent beyond that are sent again, whether the feeder says so or not.
   const uint64_t rows = Own(std::max(record.last.rows_received, report.rows_before), report);
   if (new_session && !GoesOnAfter(record.last, report) &&
-      (!report.refed_reason.empty() || (rows > 0 && !IsReturned(record.last)))) {
+      ((!report.refed_reason.empty() && report.refed_all == 0) ||
+       (rows > 0 && !IsReturned(record.last)))) {
     ++record.refed;
     record.rows_refed += rows;
     record.refed_reason =
@@ -239,6 +242,20 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   CountSession(report, goes_on ? record.last : PartitionReport(), &feed);
   record.last = report;
   record.last.refed_reason.clear();  // kept once, above
+  if (report.refed_all > 0) {
+    record.refed_from =
+        record.refed_all == 0 ? report.refed_from : std::min(report.refed_from, record.refed_from);
+    record.refed_all = std::max(report.refed_all, record.refed_all);
+    if (!report.refed_reason.empty()) record.refed_reason = report.refed_reason.substr(0, 1024);
+    record.refed = std::max(1, record.refed);
+  }
+  const bool is_open = IsOpen(report);
+  if (record.refed_all > 0 && !is_open) {
+    const uint64_t all = report.rows_received - std::min(record.refed_from, report.rows_received);
+    const uint64_t times = static_cast<uint64_t>(std::exchange(record.refed_all, 0));
+    record.rows_refed += times * all;
+    CountRefed(report.executor_id, record.refed_reason, times * all, &feed);
+  }
   Count(record, +1, &feed);
   Unassign(feed, report.partition);
   const auto keep = [&](bool is_member, std::set<int64_t>* set) {
@@ -249,9 +266,29 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
     }
   };
   keep(record.last.state == PartitionState::kFailed, &feed.failed);
-  keep(IsOpen(record.last), &feed.open);
+  keep(is_open, &feed.open);
   if (record.refed > 0) feed.refed.insert(report.partition);
   return absl::OkStatus();
+}
+
+void FeedLedger::Restore(absl::string_view feed_id, const PartitionRecord& known) {
+  const auto it = feeds_.find(feed_id);
+  if (it == feeds_.end() || it->second.summary.closed) return;
+  Feed& feed = it->second;
+  const auto [entry, is_new] = feed.partitions.try_emplace(known.last.partition);
+  if (!is_new) return;
+  PartitionRecord& record = entry->second;
+  record.last = known.last;
+  record.sessions = 1;
+  record.rows_refed = known.rows_refed;
+  record.refed_all = known.refed_all;
+  record.refed_from = known.refed_from;
+  record.refed_reason = std::string(kEarlierDriver);
+  record.refed = known.rows_refed > 0 || known.refed_all > 0 ? 1 : 0;
+  if (record.rows_refed > 0) CountRefed(-1, record.refed_reason, record.rows_refed, &feed);
+  if (record.refed > 0) feed.refed.insert(known.last.partition);
+  if (IsOpen(record.last)) feed.open.insert(known.last.partition);
+  Count(record, +1, &feed);
 }
 
 absl::Status FeedLedger::CheckPartition(absl::string_view feed_id, int64_t partition) const {

@@ -74,6 +74,10 @@ struct PartitionReport {
   // How far the node of the session before this one may have used the rows, if the feeder knows:
   // that session's last report may be lost.
   uint64_t rows_before = 0;
+  // So often all rows from refed_from on were fed again, since nobody knew how many of them the
+  // node before had: they count as such when the session has ended. With a refed_reason.
+  int refed_all = 0;
+  uint64_t refed_from = 0;
   // Of a session that has ended, where whoever comes next had better not try the same again.
   absl::Status error;
 };
@@ -84,6 +88,8 @@ struct PartitionRecord {
   int refed = 0;             // how often it was fed again from row 0
   uint64_t rows_refed = 0;   // rows received before such a restart: some may have been used twice
   std::string refed_reason;  // the last one
+  int refed_all = 0;         // as reported, and not counted yet
+  uint64_t refed_from = 0;   // the lowest one
 };
 
 // Rows that were sent again since this node had them, for one reason.
@@ -145,6 +151,10 @@ class FeedLedger {
   // Returns NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
   // if the partition is outside 0..kMaxPartitions-1, or more rows are acknowledged than received.
   absl::Status Report(absl::string_view feed_id, const PartitionReport& report);
+
+  // What a ledger before this one knew of a partition that nobody has reported on here: `last`,
+  // rows_refed, refed_all and refed_from.
+  void Restore(absl::string_view feed_id, const PartitionRecord& known);
 
   // A node was chosen for a partition that nobody reports on yet. Until somebody does it counts as
   // open there. Unknown and closed feeds: nothing happens.

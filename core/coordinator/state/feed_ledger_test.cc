@@ -322,5 +322,68 @@ TEST(FeedLedgerTest, OpeningOneTooManySaysWhichWent) {
   EXPECT_EQ(removed, "5");
 }
 
+// Nobody knows how many rows the node before had.
+TEST(FeedLedgerTest, RowsThatAreAllFedAgainCountOnceTheirSessionHasEnded) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  PartitionReport again = At(0, State::kFeeding, 30);
+  again.refed_all = 1;
+  again.refed_from = 20;
+  again.refed_reason = "worker:1 was gone";
+  ASSERT_THAT(ledger.Report("f", again), IsOk());
+  EXPECT_FALSE(ledger.Summary("f")->exactly_once);
+  EXPECT_EQ(ledger.Summary("f")->rows_refed, 0u);
+  again.state = State::kReceived;
+  again.rows_received = 100;
+  ASSERT_THAT(ledger.Report("f", again), IsOk());
+  EXPECT_EQ(ledger.Summary("f")->rows_refed, 0u);
+  again.state = State::kDone;
+  again.rows_acked = 100;
+  ASSERT_THAT(ledger.Report("f", again), IsOk());
+  const FeedSummary summary = *ledger.Summary("f");
+  EXPECT_EQ(summary.rows_refed, 80u);
+  EXPECT_EQ(summary.partitions_refed, 1);
+  EXPECT_THAT(summary.refed_partitions, ElementsAre(0));
+  ASSERT_EQ(summary.refed.size(), 1);
+  EXPECT_EQ(summary.refed[0].reason, "worker:1 was gone");
+  EXPECT_EQ(summary.refed[0].rows, 80u);
+}
+
+TEST(FeedLedgerTest, WhatALedgerBeforeKnewIsGoneOnWith) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 4), IsOk());
+  PartitionReport done = At(0, State::kDone, 100);
+  done.rows_acked = 100;
+  ledger.Restore("f", {.last = done, .rows_refed = 7});
+  PartitionReport begun;
+  begun.state = State::kPending;
+  begun.partition = 1;
+  ledger.Restore("f", {.last = begun, .rows_refed = 5});
+  begun.partition = 2;
+  ledger.Restore("f", {.last = begun, .refed_all = 2, .refed_from = 10});
+  FeedSummary summary = *ledger.Summary("f");
+  EXPECT_EQ(summary.done, 1);
+  EXPECT_EQ(summary.pending, 3);
+  EXPECT_EQ(summary.rows_acked, 100u);
+  EXPECT_EQ(summary.rows_refed, 12u);
+  EXPECT_EQ(summary.partitions_refed, 3);
+  EXPECT_THAT(summary.refed_partitions, ElementsAre(0, 1, 2));
+  // A session that goes on begins nothing anew, and what is owed is counted.
+  for (const int64_t partition : {1, 2}) {
+    PartitionReport goes_on = At(partition, State::kFeeding, 40);
+    goes_on.first_row = 40;
+    goes_on.rows_acked = 40;
+    ASSERT_THAT(ledger.Report("f", goes_on), IsOk());
+    goes_on.state = State::kDone;
+    goes_on.rows_received = goes_on.rows_acked = 50;
+    ASSERT_THAT(ledger.Report("f", goes_on), IsOk());
+  }
+  summary = *ledger.Summary("f");
+  EXPECT_EQ(summary.done, 3);
+  EXPECT_EQ(summary.rows_acked, 200u);
+  EXPECT_EQ(summary.rows_refed, 12u + 2 * 40u);
+  EXPECT_EQ(ledger.OpenOn(2), 0);
+}
+
 }  // namespace
 }  // namespace millrace
