@@ -283,7 +283,8 @@ TEST_F(ResumedClusterTest, WhereNobodyComesNodesEndWithTheirLease) {
   WaitAgentsFree();
   Go(0);
   EXPECT_THAT(Done(), ElementsAre("start", "start"));
-  // Whoever comes then is told at once what became of it.
+  // Whoever comes then is told at once what became of it, and looks that long.
+  lease_ = absl::Minutes(1);
   const auto second = StartDriver();
   EXPECT_THAT(WaitEnd(*second),
               AllOf(StartsWith("ended with UNAVAILABLE: worker:"), HasSubstr("its agent is gone")));
