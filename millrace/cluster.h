@@ -129,8 +129,8 @@ class Cluster {
   // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
   // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots
   // that did not come within reservation_timeout and why, or the failure of a node. With
-  // options.resume: FAILED_PRECONDITION where agents end with their driver, UNIMPLEMENTED in
-  // InputMode FEED, ALREADY_EXISTS if the folder holds a cluster, which Resume() takes over.
+  // options.resume: FAILED_PRECONDITION where agents end with their driver, ALREADY_EXISTS if the
+  // folder holds a cluster, which Resume() takes over.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Run(Launcher& launcher,
                                                                     const NodeProgram& program,
                                                                     ClusterOptions options = {});
@@ -139,6 +139,10 @@ class Cluster {
   // twice. Nodes reach this driver at the address of the one before. Their arguments and
   // environment are what they were; those of later attempts, and all limits of time, are what is
   // given here. What nodes wrote just before the driver before was gone may be told again.
+  //
+  // In InputMode FEED the program makes the same calls of Train again, in the same order on each
+  // queue: those that had returned return the same at once, and the one that was under way goes on
+  // behind the rows that nodes were given (docs/failures.md). Inference is run anew.
   //
   // Returns NOT_FOUND if the folder holds no cluster: it has ended, or never began;
   // FAILED_PRECONDITION if another driver lives, which it names, or if the cluster's shape, mode or
@@ -159,7 +163,9 @@ class Cluster {
   // acknowledged, or every node has stopped reading (Terminate). Blocks. Returns
   // FAILED_PRECONDITION in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown
   // queue, INVALID_ARGUMENT for bad options or data, DEADLINE_EXCEEDED without progress for
-  // feed_timeout, or a node's failure.
+  // feed_timeout, or a node's failure. After Resume() also FAILED_PRECONDITION if the same call had
+  // another number of partitions or epochs under the driver before, and ABORTED if it had been
+  // given up when that was killed.
   absl::StatusOr<TrainResult> Train(const PartitionedSource& source,
                                     const TrainOptions& options = {});
   // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train

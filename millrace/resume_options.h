@@ -11,7 +11,8 @@
 //   auto cluster = there ? millrace::Cluster::Resume(launcher, program, options)
 //                        : millrace::Cluster::Run(launcher, program, options);
 //
-// Only where agents outlive their driver (AdoptingLauncher), and in InputMode DIRECT.
+// Only where agents outlive their driver (AdoptingLauncher). In InputMode FEED, not for programs
+// that read with DataFeedOptions::equal.
 
 #ifndef MILLRACE_RESUME_OPTIONS_H_
 #define MILLRACE_RESUME_OPTIONS_H_

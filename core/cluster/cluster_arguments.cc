@@ -48,12 +48,6 @@ absl::Status CheckResumeOptions(const ClusterOptions& options, const Launcher& l
         "take the cluster over: use agents that listen (AdoptingLauncher, millrace run --on), or "
         "leave it unset");
   }
-  if (options.input_mode == InputMode::kFeed) {
-    return absl::UnimplementedError(
-        "resume.state_folder is set, but what a cluster in InputMode FEED has been fed cannot be "
-        "taken over: use InputMode DIRECT, or leave it unset and run the training again from its "
-        "checkpoint");
-  }
   return absl::OkStatus();
 }
 

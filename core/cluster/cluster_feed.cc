@@ -27,6 +27,24 @@ constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 // What a node dropped reaches the coordinator another way than that it did.
 constexpr absl::Duration kLastWords = absl::Seconds(5);
 
+TrainOutcome ToOutcome(const absl::StatusOr<TrainResult>& result) {
+  if (!result.ok()) return {.status = result.status()};
+  return {.rows = result->rows,
+          .rows_refed = result->rows_refed,
+          .exactly_once = result->exactly_once,
+          .terminated = result->terminated,
+          .elapsed = result->elapsed};
+}
+
+absl::StatusOr<TrainResult> ToTrainResult(const TrainOutcome& outcome) {
+  if (!outcome.status.ok()) return outcome.status;
+  return TrainResult{.rows = outcome.rows,
+                     .rows_refed = outcome.rows_refed,
+                     .exactly_once = outcome.exactly_once,
+                     .terminated = outcome.terminated,
+                     .elapsed = outcome.elapsed};
+}
+
 }  // namespace
 
 absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
@@ -84,19 +102,44 @@ absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source
 
 absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& source,
                                                        const TrainOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const SavedTrain saved,
+                            coordinator_->BeginTrain({.feed_id = RandomHex(8),
+                                                      .queue = options.queue,
+                                                      .partitions = source.num_partitions(),
+                                                      .epochs = options.num_epochs,
+                                                      .deterministic = source.deterministic()}));
+  if (saved.outcome.has_value()) return ToTrainResult(*saved.outcome);
+  absl::StatusOr<TrainResult> result = absl::AbortedError(
+      "this Train call had failed, or was stopped, when the driver before was killed");
+  if (!saved.aborted) result = FeedTrain(source, options, saved);
+  coordinator_->EndTrain(saved.feed_id, ToOutcome(result));
+  return result;
+}
+
+absl::StatusOr<TrainResult> Cluster::Impl::FeedTrain(const PartitionedSource& source,
+                                                     const TrainOptions& options,
+                                                     const SavedTrain& saved) {
   TrainJobOptions job_options;
-  job_options.feed_id = RandomHex(8);
+  job_options.feed_id = saved.feed_id;
   job_options.queue = options.queue;
   job_options.num_epochs = options.num_epochs;
   job_options.feed_timeout = options.feed_timeout;
   job_options.batch_bytes = options.batch_bytes;
+  job_options.resume = {.rounds = saved.rounds, .begun = {}, .done = saved.done};
+  for (const auto& [partition, session] : saved.begun) {
+    job_options.resume.begun[partition] = {.node = roles_[session.executor_id].ToString(),
+                                           .node_attempt = session.node_attempt,
+                                           .first_row = session.first_row,
+                                           .refed_all = session.refed_all,
+                                           .refed_from = session.refed_from};
+  }
   LedgerObserver observer(coordinator_.get(), &progress_, job_options.feed_id,
                           source.num_partitions(), options.num_epochs);
   const auto job =
       std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
   TrainTally tally;
   const auto run = [&]() -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+    MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue, saved.done));
     MILLRACE_ASSIGN_OR_RETURN(tally, job->Run());
     return absl::OkStatus();
   };

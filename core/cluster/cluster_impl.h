@@ -29,6 +29,7 @@
 #include "core/cluster/progress.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/saved_train.h"
 #include "feed/feeder/feeder.h"
 #include "millrace/cluster.h"
 
@@ -102,6 +103,9 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
   absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
                                           const TrainOptions& options);
+  // What is left of the call: all of it, but in a cluster that was taken over.
+  absl::StatusOr<TrainResult> FeedTrain(const PartitionedSource& source,
+                                        const TrainOptions& options, const SavedTrain& saved);
   // Waits for the nodes' feeds. From here on a failure, a shutdown or call->stop cancels the call.
   // After an error too, EndCall() is due.
   absl::Status BeginCall(OpenCall open, absl::Duration feed_timeout, Call * call);

@@ -39,8 +39,13 @@ FeederStages StagesOf(const FeederTimes& times) {
 
 LedgerObserver::~LedgerObserver() { coordinator_->CloseFeed(feed_id_); }
 
-absl::Status LedgerObserver::Open(absl::string_view queue) {
+absl::Status LedgerObserver::Open(absl::string_view queue, const std::map<int64_t, int64_t>& done) {
   if (progress_ != nullptr) progress_->FeedStarted();
+  {
+    MutexLock lock(&mu_);
+    for (const auto& [partition, rows] : done) rows_ += rows;
+    partitions_done_ = static_cast<int64_t>(done.size());
+  }
   return coordinator_->OpenFeed(feed_id_, queue, num_partitions_ * num_epochs_);
 }
 
@@ -55,6 +60,11 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
   entry.rows_returned = static_cast<uint64_t>(report.returned_rows);
   entry.stages = StagesOf(report.times);
   entry.node_attempt = report.node_attempt;
+  if (report.refed_all > 0) {
+    entry.refed_all = report.refed_all;
+    entry.refed_from = static_cast<uint64_t>(report.refed_from);
+    entry.refed_reason = report.reason;
+  }
   const bool over = report.state == PartitionProgress::State::kTerminated ||
                     report.state == PartitionProgress::State::kFailed;
   {

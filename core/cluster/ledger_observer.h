@@ -35,8 +35,9 @@ class LedgerObserver : public TrainObserver {
   // Closes the feed in the ledger.
   ~LedgerObserver() override;
 
-  // Before the job runs. Returns as FeedLedger::Open.
-  absl::Status Open(absl::string_view queue);
+  // Before the job runs. `done`: rows by partition, of those that a driver before had done.
+  // Returns as FeedLedger::Open.
+  absl::Status Open(absl::string_view queue, const std::map<int64_t, int64_t>& done = {});
 
   void OnPartition(const PartitionProgress& report) override;
   [[nodiscard]] absl::Status FeedEnd(const std::string& feed_id, bool aborted) override;

@@ -340,12 +340,6 @@ TEST_F(ResumeOptionsTest, AgentsThatEndWithTheirDriverAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(Folder()));
 }
 
-TEST_F(ResumeOptionsTest, AClusterThatIsFedIsRefused) {
-  options_.input_mode = InputMode::kFeed;
-  EXPECT_THAT(Cluster::Run(launcher_, NodeProgram::Path("true"), options_),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("InputMode DIRECT")));
-}
-
 TEST_F(ResumeOptionsTest, WhatMakesNoSenseIsSaid) {
   for (const absl::Duration lease : {absl::ZeroDuration(), absl::InfiniteDuration()}) {
     options_.resume.lease = lease;

@@ -1,4 +1,4 @@
-"""Rounds of new seeds: `bazel run //testing/driver_kills -- --rounds=1000`."""
+"""Rounds of new seeds: `bazel run //testing/driver_kills -- --rounds=1000 [--fed]`."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 
+from fed_round import FedPlan
 from round import Hosts, Plan, Violation
 
 
@@ -15,6 +16,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, help="of the first round; the next ones count on (random)")
+    parser.add_argument("--fed", action="store_true", help="clusters that are fed, and their rows")
     arguments = parser.parse_args()
     first = random.SystemRandom().randrange(1 << 32) if arguments.seed is None else arguments.seed
     os.environ.setdefault("RUNFILES_DIR", str(pathlib.Path(__file__).parents[3]))  # of `bazel run`
@@ -25,13 +27,14 @@ def main():
         hosts = Hosts(folder)
         try:
             for seed in range(first, first + arguments.rounds):
-                plan = Plan(seed)
+                plan = FedPlan(seed) if arguments.fed else Plan(seed)
                 kills += len(plan.kills)
                 try:
                     hosts.run(plan)
                 except (Violation, AssertionError) as violation:
                     failed += 1
-                    print(f"{plan}: {violation}\n  again: --rounds=1 --seed={seed}", flush=True)
+                    fed = " --fed" if arguments.fed else ""
+                    print(f"{plan}: {violation}\n  again: --rounds=1 --seed={seed}{fed}", flush=True)
                 if (seed - first) % 50 == 49:
                     print(f"{seed - first + 1} rounds", flush=True)
         finally:

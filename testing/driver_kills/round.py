@@ -45,6 +45,9 @@ class Plan:
         self.rival = chosen.random() < 0.3  # a second driver beside the last one
         self.told = [chosen.random() < 0.3 for _ in self.kills]  # by SIGTERM, and so in order
 
+    def round(self, hosts):
+        return Round(self, hosts)
+
     def __str__(self):
         kills = ", ".join(
             f"{moment} + {delay * 1000:.0f} ms{' by SIGTERM' if told else ''}"
@@ -244,7 +247,7 @@ class Hosts:
 
     def run(self, plan):
         self.adoptions_before = self.adoptions()
-        Round(plan, self).run()
+        plan.round(self).run()
 
     def adoptions(self):
         return sum(len(agent.said("adopted as executor")) for agent in self._agents)
