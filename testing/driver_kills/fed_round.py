@@ -2,14 +2,13 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
 
 from cli_testing import millrace_path
 from eventually import WAIT_S, wait_for
-from round import Violation
+from round import Round, Violation
 
 
 def _program(name):
@@ -49,25 +48,8 @@ class FedPlan:
                 f"{self.pause_us} us each; killed: {kills}")  # fmt: skip
 
 
-class FedRound:
+class FedRound(Round):
     """Runs a plan on agents that listen (Hosts)."""
-
-    def __init__(self, plan, hosts):
-        self.plan = plan
-        self._hosts = hosts
-        self._folder = os.path.join(hosts.folder, f"fed-round-{plan.seed}")
-        self._state = os.path.join(self._folder, "state")
-        self._drivers = []
-        os.mkdir(self._folder)
-
-    def run(self):
-        """Raises Violation. Leaves nothing behind."""
-        try:
-            self._run()
-        finally:
-            for driver in self._drivers:
-                self._kill(driver)
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self):
         for number, (share, delay) in enumerate(self.plan.kills):
