@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-// The largest uncompressed ClusterDef that is accepted: some 65,536 tasks with long names.
+// The largest uncompressed ClusterDef that is accepted: some 131,072 tasks with long names.
 inline constexpr size_t kMaxClusterDefBytes = size_t{16} << 20;
 
 [[nodiscard]] v1::ClusterDef ClusterSpecToProto(const ClusterSpec& spec);

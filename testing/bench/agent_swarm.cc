@@ -8,6 +8,9 @@
 // {cpu_s, samples}, those that it has sent, as to any line. Heartbeats go out each second from the
 // registration on; one of each `sample_every` is a sample, as often as the coordinator says.
 //
+// {slots_per_host}: so many agents share a stream (AttachHost), as those of one host do by their
+// relay; of their heartbeats those of half a second are in one message, and ride on samples.
+//
 // {first, gpus, everything, lines, sample_every} make agents for //testing/bench:dashboard: number
 // `first` and on, each the only one of its host, which has so many GPUs; one of each `lines` agents
 // writes a line each second, the first kMetricNodes tell their loss, and samples come every
@@ -20,6 +23,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>  // grpc::ClientContext takes a time_point
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +60,7 @@ namespace millrace::bench {
 namespace {
 
 constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
+constexpr char kHostMethod[] = "/millrace.v1.Coordinator/AttachHost";
 // On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by
 // default.
 constexpr int kConnectTimeoutMs = 300'000;
@@ -72,6 +77,7 @@ struct Setup {
   int agents = 0;
   bool bare = false;
   int sample_every = 1;  // of a bare server's agents
+  int slots_per_host = 1;
   // For the dashboard.
   int first = 0;  // number of the first agent
   int gpus = -1;  // of each agent's host; -1: nothing but feed counters
@@ -100,16 +106,17 @@ class Tally {
  public:
   explicit Tally(const Setup& setup) : setup_(setup) {}
 
-  void HoldsSpec(const grpc::ByteBuffer& first, const grpc::ByteBuffer& spec) {
-    const std::string text = TextOf(spec);
+  // `first` is the first message of one of `agents`, all of which got `spec` together.
+  void HoldSpec(int agents, const std::string& first, const std::string& spec) {
     MutexLock lock(&mu_);
-    if (held_++ == 0) {
-      Check(text);
-      spec_ = text;
-      sample_every_ = SampleEvery(TextOf(first));
+    if (held_ == 0) {
+      Check(spec);
+      spec_ = spec;
+      sample_every_ = SampleEvery(first);
     }
-    if (text != spec_) Fail("agents were given different specs");
-    first_bytes_ += first.Length();
+    held_ += agents;
+    if (spec != spec_) Fail("agents were given different specs");
+    first_bytes_ += first.size() * static_cast<size_t>(agents);
     changed_.SignalAll();
   }
 
@@ -183,6 +190,26 @@ std::shared_ptr<grpc::Channel> Dial(const Setup& setup) {
   return grpc::CreateCustomChannel(setup.address, grpc::SslCredentials(tls), arguments);
 }
 
+v1::AgentMessage HelloOf(const Setup& setup, int index) {
+  v1::AgentMessage message;
+  v1::Register* hello = message.mutable_register_();
+  hello->set_protocol(2);
+  hello->set_agent_id(RandomHex(16));
+  if (setup.gpus >= 0) {
+    hello->set_host(absl::StrCat("h", index));
+  } else if (setup.slots_per_host > 1) {
+    hello->set_host(absl::StrCat("bench-host-", index / setup.slots_per_host));
+  } else {
+    hello->set_host("bench-host");
+  }
+  hello->set_pid(getpid());
+  hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".",
+                                  index % 256, ":", 30000 + index % 30000));
+  hello->set_public_key(setup.public_key);
+  hello->set_version("bench");
+  return message;
+}
+
 // Dials when it is made. Thread-safe. Never destroyed: the process ends first.
 class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
@@ -190,17 +217,7 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       : tally_(tally), stub_(std::make_unique<grpc::GenericStub>(std::move(channel))) {
     context_.AddMetadata("authorization", absl::StrCat("Bearer ", setup.token));
     context_.set_wait_for_ready(true);
-    v1::AgentMessage message;
-    v1::Register* hello = message.mutable_register_();
-    hello->set_protocol(2);
-    hello->set_agent_id(RandomHex(16));
-    hello->set_host(setup.gpus < 0 ? "bench-host" : absl::StrCat("h", index));
-    hello->set_pid(getpid());
-    hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".",
-                                    index % 256, ":", 30000 + index % 30000));
-    hello->set_public_key(setup.public_key);
-    hello->set_version("bench");
-    outgoing_ = BytesOf(message);
+    outgoing_ = BytesOf(HelloOf(setup, index));
     stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();  // for Send() from other threads
     StartRead(&incoming_);
@@ -230,7 +247,7 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       first_ = incoming_;
       registered_ = true;
     } else if (!std::exchange(holds_spec_, true)) {
-      tally_->HoldsSpec(first_, incoming_);
+      tally_->HoldSpec(1, TextOf(first_), TextOf(incoming_));
       first_.Clear();
     }
     incoming_.Clear();
@@ -249,6 +266,123 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ByteBuffer
       first_;  // Registered, until the spec comes; reactions to reads come one at a time
   bool holds_spec_ = false;
+};
+
+// The agents of one host on one stream. As Agent.
+class Host final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Host(const Setup& setup, int first, int agents, std::shared_ptr<grpc::Channel> channel,
+       Tally* tally)
+      : agents_(agents),
+        tally_(tally),
+        stub_(std::make_unique<grpc::GenericStub>(std::move(channel))) {
+    context_.AddMetadata("authorization", absl::StrCat("Bearer ", setup.token));
+    context_.set_wait_for_ready(true);
+    stub_->PrepareBidiStreamingCall(&context_, kHostMethod, {}, this);
+    AddHold();  // for writes from other threads
+    StartRead(&incoming_);
+    {
+      MutexLock lock(&mu_);
+      for (int i = 0; i < agents; ++i) {
+        AddPart(static_cast<uint32_t>(i + 1), HelloOf(setup, first + i).SerializeAsString());
+      }
+    }
+    Write();
+    StartCall();
+  }
+
+  [[nodiscard]] int agents() const { return agents_; }
+
+  // Agent number `agent` of this host, from 0, says `message`: now, and what waits with it.
+  void Send(int agent, const std::string& message) {
+    {
+      MutexLock lock(&mu_);
+      if (registered_ < agents_) return;
+      AddPart(static_cast<uint32_t>(agent + 1), message);
+    }
+    Write();
+  }
+
+  // It lives: to be said with the next message. Returns whether none waited before.
+  bool Beat(int agent) {
+    MutexLock lock(&mu_);
+    if (registered_ < agents_) return false;
+    pending_.add_alive(static_cast<uint32_t>(agent + 1));
+    return pending_.alive_size() == 1;
+  }
+
+  // Says what waits.
+  void Write() {
+    {
+      MutexLock lock(&mu_);
+      if (writing_ || (pending_.alive().empty() && pending_.parts().empty())) return;
+      const grpc::Slice slice(pending_.SerializeAsString());
+      outgoing_ = grpc::ByteBuffer(&slice, 1);
+      pending_.Clear();
+      urgent_ = false;
+      writing_ = true;
+    }
+    StartWrite(&outgoing_);
+  }
+
+ private:
+  void AddPart(uint32_t channel, const std::string& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    v1::HostPart* part = pending_.add_parts();
+    part->add_channels(channel);
+    part->set_message(message);
+    urgent_ = true;
+  }
+
+  void OnWriteDone(bool) override {
+    bool more = false;
+    {
+      MutexLock lock(&mu_);
+      writing_ = false;
+      more = urgent_;
+    }
+    if (more) Write();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      RemoveHold();
+      return;
+    }
+    v1::HostMessage message;
+    MILLRACE_CHECK(message.ParseFromString(TextOf(incoming_)));
+    for (v1::HostPart& part : *message.mutable_parts()) {
+      MILLRACE_CHECK(!part.has_end()) << part.end().error().message();
+      if (IsSpec(part.message())) {
+        tally_->HoldSpec(part.channels_size(), first_, part.message());
+        continue;
+      }
+      first_ = part.message();  // Registered, of one agent
+      MutexLock lock(&mu_);
+      ++registered_;
+    }
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+
+  static bool IsSpec(const std::string& text) {
+    constexpr char kTag = v1::CoordinatorMessage::kSpecFieldNumber << 3 | 2;
+    return !text.empty() && text[0] == kTag;
+  }
+
+  void OnDone(const grpc::Status& status) override { tally_->Ended(status); }
+
+  const int agents_;
+  Tally* const tally_;
+  std::unique_ptr<grpc::GenericStub> stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;  // unchanged while writing_
+  std::string first_;          // the last Registered; reactions to reads come one at a time
+  Mutex mu_;
+  v1::HostMessage pending_ ABSL_GUARDED_BY(mu_);
+  int registered_ ABSL_GUARDED_BY(mu_) = 0;
+  bool urgent_ ABSL_GUARDED_BY(mu_) = false;  // parts are pending
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 // What the agent of a fed node says once in a sample interval, in place of a bare heartbeat,
@@ -339,9 +473,19 @@ class Heart {
     agents_.push_back(std::move(agent));
   }
 
-  void SendToAll(const grpc::ByteBuffer& bytes) {
+  void Add(std::unique_ptr<Host> host) {
+    MutexLock lock(&mu_);
+    hosts_.push_back(std::move(host));
+  }
+
+  void SendToAll(const v1::AgentMessage& message) {
+    const grpc::ByteBuffer bytes = BytesOf(message);
+    const std::string text = message.SerializeAsString();
     MutexLock lock(&mu_);
     for (const std::unique_ptr<Agent>& agent : agents_) agent->Send(bytes);
+    for (const std::unique_ptr<Host>& host : hosts_) {
+      for (int i = 0; i < host->agents(); ++i) host->Send(i, text);
+    }
   }
 
   // With GPUs, so far.
@@ -352,6 +496,7 @@ class Heart {
     v1::AgentMessage message;
     FillSample(0, message.mutable_sample());
     const grpc::ByteBuffer sample = BytesOf(message);
+    const std::string sample_text = message.SerializeAsString();
     const grpc::ByteBuffer heartbeat = BytesOf(v1::AgentMessage());
     absl::Time next = absl::Now();
     for (size_t second = 0;; ++second) {
@@ -362,6 +507,7 @@ class Heart {
         absl::SleepFor(next - absl::Now());
         const size_t every = tally.sample_every();
         MutexLock lock(&mu_);
+        BeatHosts(second, slice, every, sample_text);
         for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) {
           const bool sampled = every > 0 && (i / kHeartbeatSlices + second) % every == 0;
           if (sampled && setup_.gpus >= 0) {
@@ -375,6 +521,28 @@ class Heart {
         }
         // Half a second away from the same agents' samples.
         if (every > 0) Talk((slice + kHeartbeatSlices / 2) % kHeartbeatSlices, second);
+      }
+    }
+  }
+
+  // The agents of a host each have another moment of the second.
+  void BeatHosts(size_t second, size_t slice, size_t every, const std::string& sample)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const size_t now = second * kHeartbeatSlices + slice;
+    for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
+      due_.front().second->Write();
+    }
+    for (size_t h = 0; h < hosts_.size(); ++h) {
+      Host* const host = hosts_[h].get();
+      const auto agents = static_cast<size_t>(host->agents());
+      for (size_t k = 0; k < agents; ++k) {
+        if ((h + k * kHeartbeatSlices / agents) % kHeartbeatSlices != slice) continue;
+        const auto agent = static_cast<int>(k);
+        if (every > 0 && (h + k + second) % every == 0) {
+          host->Send(agent, sample);
+        } else if (host->Beat(agent)) {
+          due_.emplace_back(now + kHeartbeatSlices / 2, host);
+        }
       }
     }
   }
@@ -406,6 +574,9 @@ class Heart {
   const Setup& setup_;
   Mutex mu_;
   std::vector<std::unique_ptr<Agent>> agents_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<Host>> hosts_ ABSL_GUARDED_BY(mu_);
+  // Hosts with heartbeats to say, and when, in slices.
+  std::deque<std::pair<size_t, Host*>> due_ ABSL_GUARDED_BY(mu_);
   std::atomic<uint64_t> samples_{0};
   Thread thread_;
 };
@@ -424,6 +595,7 @@ int Main() {
                        .agents = (*said)["agents"].get<int>(),
                        .bare = (*said)["bare"].get<bool>(),
                        .sample_every = (*said)["sample_every"].get<int>(),
+                       .slots_per_host = said->value("slots_per_host", 1),
                        .first = said->value("first", 0),
                        .gpus = said->value("gpus", -1),
                        .lines = said->value("lines", 0),
@@ -432,8 +604,13 @@ int Main() {
   Heart heart(setup, &tally);
   JsonParent::Send(Json{{"ready", true}});
   if (!parent.Receive().has_value()) ::_exit(0);
+  for (int i = 0; setup.slots_per_host > 1 && i < setup.agents; i += setup.slots_per_host) {
+    heart.Add(std::make_unique<Host>(setup, setup.first + i,
+                                     std::min(setup.slots_per_host, setup.agents - i), Dial(setup),
+                                     &tally));
+  }
   std::vector<std::shared_ptr<grpc::Channel>> shared(setup.gpus < 0 ? 0 : kHeartbeatSlices);
-  for (int i = 0; i < setup.agents; ++i) {
+  for (int i = 0; setup.slots_per_host == 1 && i < setup.agents; ++i) {
     std::shared_ptr<grpc::Channel> channel;
     if (!shared.empty()) channel = shared[static_cast<size_t>(i) % shared.size()];
     if (channel == nullptr) channel = Dial(setup);
@@ -445,7 +622,7 @@ int Main() {
   running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
   running.mutable_node()->set_pid(4242);
   while (const std::optional<Json> next = parent.Receive()) {
-    if (next->value("run", false)) heart.SendToAll(BytesOf(running));
+    if (next->value("run", false)) heart.SendToAll(running);
     JsonParent::Send(
         Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())}, {"samples", heart.samples()}});
   }

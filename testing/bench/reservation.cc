@@ -36,7 +36,8 @@ struct Flags : BenchFlags {
   std::vector<int> agents = {100, 1000, 10'000, 18'000};
   int figures_at = 10'000;  // the size whose figures have goals
   int steady_seconds = 20;
-  int processes = 4;  // with agents
+  int processes = 4;       // with agents
+  int slots_per_host = 1;  // more: beside no reference
 };
 
 struct Usage {
@@ -49,6 +50,8 @@ struct Arrival {
   double seconds = 0;        // from the word to go until each agent holds the spec
   double server_cpu_s = 0;   // of these
   double kb_per_agent = 0;   // of the server's memory, once all hold it
+  double server_mb = 0;      // all of it
+  double agents_cpu_s = 0;   // of the processes with agents
   int64_t first_bytes = 0;   // Registered, mean
   int64_t second_bytes = 0;  // the spec
   int sample_every = 1;      // heartbeats of an agent whose node runs
@@ -64,8 +67,14 @@ class Run {
  public:
   // `like`: an arrival at the coordinator whose bytes the bare server sends; nullptr: the
   // coordinator. `mutual`: the bare server asks for client certificates, as the coordinator does.
-  Run(const Flags& flags, int agents, const Arrival* like, bool mutual = false)
-      : flags_(flags), agents_(agents), like_(like), mutual_(mutual) {}
+  // `slots_per_host`: of agents that share a stream.
+  Run(const Flags& flags, int agents, const Arrival* like, bool mutual = false,
+      int slots_per_host = 1)
+      : flags_(flags),
+        agents_(agents),
+        like_(like),
+        mutual_(mutual),
+        slots_per_host_(slots_per_host) {}
 
   absl::StatusOr<Arrival> Measure(bool steady) {
     MILLRACE_RETURN_IF_ERROR(StartServer());
@@ -75,8 +84,13 @@ class Run {
     MILLRACE_RETURN_IF_ERROR(Arrive(&arrival));
     MILLRACE_ASSIGN_OR_RETURN(const Usage after, UsageOf(*server_));
     arrival.server_cpu_s = after.cpu_s - before.cpu_s;
+    for (const auto& swarm : swarms_) {
+      MILLRACE_ASSIGN_OR_RETURN(const Json said, swarm->Ask(Json{{"usage", true}}, kStartTimeout));
+      arrival.agents_cpu_s += said["cpu_s"].get<double>();
+    }
     absl::SleepFor(kSettle);  // what was only on its way is gone
     MILLRACE_ASSIGN_OR_RETURN(const Usage settled, UsageOf(*server_));
+    arrival.server_mb = settled.resident_bytes / 1e6;
     arrival.kb_per_agent = (settled.resident_bytes - before.resident_bytes) / 1000 / agents_;
     if (steady) MILLRACE_RETURN_IF_ERROR(Steady(&arrival));
     return arrival;
@@ -98,11 +112,17 @@ class Run {
   }
 
   absl::Status StartSwarms() {
-    const int processes = std::min(flags_.processes, agents_);
+    const int hosts = (agents_ + slots_per_host_ - 1) / slots_per_host_;
+    const int processes = std::min(flags_.processes, hosts);
+    int first = 0;
     for (int i = 0; i < processes; ++i) {
       Json setup = address_;
-      setup["agents"] = agents_ / processes + (i < agents_ % processes ? 1 : 0);
+      const int next = std::min(agents_, hosts * (i + 1) / processes * slots_per_host_);
+      setup["agents"] = next - first;
+      if (slots_per_host_ > 1) setup["first"] = first;
+      first = next;
       setup["bare"] = like_ != nullptr;
+      setup["slots_per_host"] = slots_per_host_;
       setup["sample_every"] = like_ != nullptr ? like_->sample_every : 1;
       MILLRACE_ASSIGN_OR_RETURN(auto swarm,
                                 JsonChild::Start(RunfilePath("testing/bench/agent_swarm")));
@@ -143,6 +163,7 @@ class Run {
   const int agents_;
   const Arrival* const like_;
   const bool mutual_;
+  const int slots_per_host_;
   Json address_;
   std::unique_ptr<JsonChild> server_;
   std::vector<std::unique_ptr<JsonChild>> swarms_;  // end before the server
@@ -242,7 +263,70 @@ void AddFigures(const Size& size, int agents, BenchReport* report) {
                      .goal = AtMost(0.5)});
 }
 
+// Agents that share the streams of their hosts, in turns with the same that have each its own; one
+// process cannot open as many of those as of the others.
+constexpr int kMostLoneAgents = 19'000;
+
+absl::Status MeasureHosts(const Flags& flags, int agents, BenchTable* table, BenchReport* report) {
+  const bool alone_too = agents <= kMostLoneAgents;
+  const bool steady = agents == flags.figures_at && flags.steady_seconds > 0;
+  Samples hosts_s, lone_s, hosts_cpu_s, lone_cpu_s, all_cpu_s, memory_mb, cores, lone_cores;
+  for (int i = 0; i < flags.repetitions; ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const Arrival hosts,
+        Run(flags, agents, nullptr, false, flags.slots_per_host).Measure(steady));
+    hosts_s.Add(hosts.seconds);
+    hosts_cpu_s.Add(hosts.server_cpu_s);
+    all_cpu_s.Add(hosts.server_cpu_s + hosts.agents_cpu_s);
+    memory_mb.Add(hosts.server_mb);
+    if (steady) cores.Add(hosts.steady_cores);
+    if (!alone_too) continue;
+    MILLRACE_ASSIGN_OR_RETURN(const Arrival lone, Run(flags, agents, nullptr).Measure(steady));
+    lone_s.Add(lone.seconds);
+    lone_cpu_s.Add(lone.server_cpu_s);
+    if (steady) lone_cores.Add(lone.steady_cores);
+  }
+  table->AddRow({absl::StrCat(agents), FormatNumber(hosts_s.Median()),
+                 FormatNumber(agents / hosts_s.Median()), FormatNumber(hosts_cpu_s.Median()),
+                 FormatNumber(all_cpu_s.Median()), FormatNumber(memory_mb.Median()),
+                 FormatNumber(lone_s.Median()), FormatNumber(lone_cpu_s.Median())});
+  if (agents != flags.figures_at) return absl::OkStatus();
+  report->Add(Figure{.name = "reservation_by_hosts",
+                     .unit = "nodes/s",
+                     .ours = agents / hosts_s.Median(),
+                     .ref = agents / lone_s.Median(),
+                     .ref_is = absl::StrCat(agents, " nodes, each with a stream of its own"),
+                     .goal = AtLeast(1000)});
+  report->Add(Figure{.name = "reservation_by_hosts_memory",
+                     .unit = "MB",
+                     .ours = memory_mb.Median(),
+                     .ref = 2000,
+                     .ref_is = "the goal",
+                     .goal = AtMost(2000)});
+  if (!steady) return absl::OkStatus();
+  report->Add(Figure{.name = "steady_state_by_hosts",
+                     .unit = "cores",
+                     .ours = cores.Median(),
+                     .ref = lone_cores.Median(),
+                     .ref_is = "the same heartbeats and samples, a stream for each node",
+                     .goal = AtMost(0.5)});
+  return absl::OkStatus();
+}
+
+absl::Status MainOfHosts(const Flags& flags, BenchReport* report) {
+  BenchTable table({"nodes", "s", "nodes/s", "server cpu s", "all cpu s", "server MB",
+                    "a stream each s", "server cpu s"});
+  for (const int agents : flags.agents) {
+    MILLRACE_RETURN_IF_ERROR(MeasureHosts(flags, agents, &table, report));
+  }
+  report->Add(table, absl::StrCat("All nodes at once, ", flags.slots_per_host, " on a host, in ",
+                                  flags.processes, " processes, until each holds the ClusterSpec; ",
+                                  "medians of ", flags.repetitions));
+  return absl::OkStatus();
+}
+
 absl::Status Main(const Flags& flags, BenchReport* report) {
+  if (flags.slots_per_host > 1) return MainOfHosts(flags, report);
   std::map<int, Size> sizes;
   for (const int agents : flags.agents) {
     MILLRACE_RETURN_IF_ERROR(MeasureSize(flags, agents, &sizes[agents]));
@@ -265,12 +349,16 @@ int main(int argc, char** argv) {
   flags.AddTo(&app);
   app.add_option("--agents", flags.agents, "sizes of the cluster")
       ->delimiter(',')
-      ->check(CLI::Range(1, 19'000))
+      ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   app.add_option("--figures_at", flags.figures_at, "the size whose figures have goals")
       ->capture_default_str();
   app.add_option("--steady_seconds", flags.steady_seconds, "of heartbeats at that size; 0: none")
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--slots_per_host", flags.slots_per_host,
+                 "agents that share a stream; with more than one the reference is one for each")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--processes", flags.processes, "that the agents share")
       ->check(CLI::Range(1, millrace::bench::kMaxProcesses))

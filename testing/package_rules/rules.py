@@ -57,17 +57,20 @@ ALLOWED = {
     "core/coordinator/journal": _LEAVES | {"core/proto"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
     # Of core/launch the ticket: how a driver that takes over stands with its agents.
-    "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/journal",
-                                           "core/coordinator/view", "core/balance", "core/launch"},
+    # The streams of agents, and no idea of what is decided about them.
+    "core/coordinator/stream": _CONTROL | {"core/coordinator/view"},
+    "core/coordinator/server": _CONTROL | {"core/coordinator/stream", "core/coordinator/state",
+                                           "core/coordinator/journal", "core/coordinator/view", "core/balance",
+                                           "core/launch"},
     "core/coordinator": _CONTROL | {"core/balance", "core/launch"},
     "core/gpu": _BASE,
     "core/agent/loop": _BASE,
     "core/agent/link": _CONTROL | {"core/agent/loop", "core/gpu"},
     "core/agent/node": _CONTROL | {"core/agent/loop", "core/gpu"},
     "core/agent/gpu": _CONTROL | {"core/agent/loop", "core/agent/node", "core/gpu"},
-    # `millrace-agent coordinator` runs the coordinator.
-    "core/agent/modes": _CONTROL | _COORDINATOR | {"core/agent/loop", "core/agent/link", "core/launch",
-                                                         "core/metrics"},
+    # `millrace-agent coordinator` runs the coordinator; a relay serves an agent's stream as that does.
+    "core/agent/modes": _CONTROL | _COORDINATOR | {"core/coordinator/stream", "core/agent/loop", "core/agent/link",
+                                                   "core/launch", "core/metrics"},
     "core/agent": _CONTROL | {"core/gpu", "core/metrics"},
     # The agent is a program to it, which launchers find and start.
     "core/cluster": _CONTROL | _COORDINATOR | {"core/launch", "feed/arrow", "feed/feeder", "feed/source", "resolver"},

@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/coordinator/server/attach_stream.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/proto/coordinator.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "testing/simulation/event_queue.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/coordinator/server/attach_stream.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/proto/watch.pb.h"
 #include "grpcpp/support/byte_buffer.h"

@@ -261,6 +261,13 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
   return absl::OkStatus();
 }
 
+void AgentControl::HandleHeartbeats(const std::vector<uint64_t>& stream_ids) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    if (state_->shut_down) return;
+    for (const uint64_t id : stream_ids) (void)state_->table.Heard(id);
+  });
+}
+
 void AgentControl::StreamEnded(uint64_t stream_id) {
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;

@@ -21,11 +21,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/server/attach_stream.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/server/feed_control.h"
 #include "core/coordinator/server/request_control.h"
 #include "core/coordinator/state/reservation_table.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/coordinator/view/view_store.h"
 #include "core/proto/coordinator.pb.h"
 #include "core/proto/feed_gateway.pb.h"
@@ -39,7 +39,7 @@ using NodeKeySigner = std::function<absl::StatusOr<std::string>(absl::string_vie
                                                                 absl::string_view name)>;
 
 // Thread safety: thread-safe. Blocking: never.
-class AgentControl {
+class AgentControl final : public AttachHandler {
  public:
   // Pointers are not owned.
   AgentControl(ControlState* state, RequestControl* requests, FeedControl* feeds,
@@ -54,11 +54,13 @@ class AgentControl {
   // Returns the id for the calls below, or the status to end the stream with (see Attach in
   // coordinator.proto).
   absl::StatusOr<uint64_t> Register(const std::shared_ptr<AttachStream>& stream,
-                                    const v1::Register& message);
+                                    const v1::Register& message) override;
   // One message after Register. Not OK: the stream must end with that status.
-  absl::Status Handle(uint64_t stream_id, v1::AgentMessage message);
+  absl::Status Handle(uint64_t stream_id, v1::AgentMessage message) override;
+  // As Handle() with a heartbeat for each.
+  void HandleHeartbeats(const std::vector<uint64_t>& stream_ids) override;
   // Idempotent.
-  void StreamEnded(uint64_t stream_id);
+  void StreamEnded(uint64_t stream_id) override;
 
   // ---- for whoever starts agents: as in coordinator.h ----
   void AgentStarted(int executor_id, int64_t pid);

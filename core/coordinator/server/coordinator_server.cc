@@ -8,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
 #include "core/coordinator/server/call_gate.h"
-#include "core/coordinator/server/live_calls.h"
 #include "core/coordinator/server/view_service.h"
+#include "core/coordinator/stream/host_reactor.h"
+#include "core/coordinator/stream/live_calls.h"
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/net/connection_acceptor.h"
 #include "core/net/session_tickets.h"
@@ -91,13 +92,15 @@ class FetchReactor final : public grpc::ServerWriteReactor<v1::ProgramChunk> {
 };
 
 using ServiceBase =
-    v1::Coordinator::WithRawCallbackMethod_Attach<v1::Coordinator::WithCallbackMethod_FetchProgram<
-        v1::Coordinator::WithCallbackMethod_GetStatus<v1::Coordinator::Service>>>;
+    v1::Coordinator::WithRawCallbackMethod_Attach<v1::Coordinator::WithRawCallbackMethod_AttachHost<
+        v1::Coordinator::WithCallbackMethod_FetchProgram<
+            v1::Coordinator::WithCallbackMethod_GetStatus<v1::Coordinator::Service>>>>;
 
 class Service final : public ServiceBase {
  public:
   // The generated overloads for the synchronous API, not meant to be called.
   using ServiceBase::Attach;
+  using ServiceBase::AttachHost;
   using ServiceBase::FetchProgram;
   using ServiceBase::GetStatus;
 
@@ -108,6 +111,12 @@ class Service final : public ServiceBase {
       grpc::CallbackServerContext* context) override {
     return AttachReactor::Create(context, gate_->Admit(*context, "Attach", {TokenKind::kAgent}),
                                  options_.limits, &options_.plane->agents(), calls_);
+  }
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* AttachHost(
+      grpc::CallbackServerContext* context) override {
+    return HostReactor::Create(context, gate_->Admit(*context, "AttachHost", {TokenKind::kAgent}),
+                               options_.limits, &options_.plane->agents(), calls_);
   }
 
   grpc::ServerWriteReactor<v1::ProgramChunk>* FetchProgram(

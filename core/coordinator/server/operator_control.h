@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/coordinator/server/attach_stream.h"
 #include "core/coordinator/server/control_state.h"
 #include "core/coordinator/server/request_control.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/proto/coordinator.pb.h"
 #include "core/proto/operator.pb.h"
 

@@ -15,7 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/server/live_calls.h"
+#include "core/coordinator/stream/live_calls.h"
 #include "core/coordinator/view/watch_hub.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"

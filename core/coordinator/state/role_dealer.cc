@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxExecutors = 1 << 16;
+constexpr int kMaxExecutors = 1 << 17;
 
 }  // namespace
 

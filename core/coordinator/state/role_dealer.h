@@ -38,7 +38,7 @@ struct RoleOptions {
 // the rest workers.
 //
 // Returns INVALID_ARGUMENT, saying which option and what to do, if num_executors is not in
-// 1..65,536, num_ps is negative, master_node is another name, or no executor is left for a chief,
+// 1..131,072, num_ps is negative, master_node is another name, or no executor is left for a chief,
 // master or worker.
 [[nodiscard]] absl::StatusOr<std::vector<NodeRole>> DealRoles(const RoleOptions& options);
 

@@ -52,7 +52,7 @@ TEST(RoleDealerTest, ErrorsSayWhichOptionAndWhatToDo) {
   };
   refused({}, "num_executors is 0");
   refused({.num_executors = -1}, "num_executors is -1");
-  refused({.num_executors = 1 << 17}, "1..65536");
+  refused({.num_executors = (1 << 17) + 1}, "1..131072");
   refused({.num_executors = 2, .num_ps = -1}, "num_ps is -1");
   refused({.num_executors = 2, .master_node = "boss"}, "master_node is \"boss\"");
   refused({.num_executors = 1, .num_ps = 1}, "raise num_executors to at least 2");

@@ -1,4 +1,4 @@
-// File: core/coordinator/server/attach_reactor.h
+// File: core/coordinator/stream/attach_reactor.h
 //
 // The server's side of one Attach stream.
 //
@@ -21,9 +21,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/server/agent_control.h"
-#include "core/coordinator/server/attach_stream.h"
-#include "core/coordinator/server/live_calls.h"
+#include "core/coordinator/stream/attach_stream.h"
+#include "core/coordinator/stream/live_calls.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -45,7 +44,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // `admitted` not OK: the call ends with it at once. Pointers are not owned and outlive OnDone;
   // `context` is gRPC's own.
   static AttachReactor* Create(grpc::CallbackServerContext* context, const absl::Status& admitted,
-                               const AttachLimits& limits, AgentControl* agents, LiveCalls* calls);
+                               const AttachLimits& limits, AttachHandler* agents, LiveCalls* calls);
 
   // AttachStream:
   void Enqueue(const grpc::ByteBuffer& message) override;
@@ -60,7 +59,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
  private:
   AttachReactor(grpc::CallbackServerContext* context, const AttachLimits& limits,
-                AgentControl* agents, LiveCalls* calls)
+                AttachHandler* agents, LiveCalls* calls)
       : context_(context), limits_(limits), agents_(agents), calls_(calls) {
     calls_->Begin();
   }
@@ -71,7 +70,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   grpc::CallbackServerContext* const context_;
   const AttachLimits limits_;
-  AgentControl* const agents_;
+  AttachHandler* const agents_;
   LiveCalls* const calls_;
   std::shared_ptr<AttachReactor> self_;  // until OnDone
 

@@ -1,4 +1,4 @@
-#include "core/coordinator/server/attach_reactor.h"
+#include "core/coordinator/stream/attach_reactor.h"
 
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace millrace {
 
 AttachReactor* AttachReactor::Create(grpc::CallbackServerContext* context,
                                      const absl::Status& admitted, const AttachLimits& limits,
-                                     AgentControl* agents, LiveCalls* calls) {
+                                     AttachHandler* agents, LiveCalls* calls) {
   std::shared_ptr<AttachReactor> reactor(new AttachReactor(context, limits, agents, calls));
   reactor->self_ = reactor;
   if (admitted.ok()) {

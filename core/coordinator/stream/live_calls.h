@@ -1,4 +1,4 @@
-// File: core/coordinator/server/live_calls.h
+// File: core/coordinator/stream/live_calls.h
 //
 // Counts the reactors that gRPC still holds, so that what they use outlives them.
 //
