@@ -36,6 +36,9 @@ struct AgentTicket {
   std::string advertise;
   // How long the agent tries to reach its coordinator for the first time. Zero: a minute.
   absl::Duration connect_timeout;
+  // Other agents of the cluster are on its host, and it shares a connection to the coordinator with
+  // those of them that are told so too.
+  bool share_connection = false;
   // What there is of the slot's agent where a driver takes a cluster over (Cluster::Resume).
   enum class Standing {
     kNew,       // none has had the slot, though one may be about to: it is found, or started

@@ -168,10 +168,13 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
       files_, RuntimeFiles::Open(params_.runtime_dir, agent_id_.substr(0, 12), guard_));
   MILLRACE_ASSIGN_OR_RETURN(key_, MakeNodeKey());
   working_dir_ = JoinPath(CurrentFolder(), params_.working_dir);
+  CoordinatorLink::Options link{.endpoint = params_.coordinator,
+                                .connect_timeout = params_.connect_timeout};
+  if (params_.share_connection) {
+    link.start_relay = [this](UniqueFd listening) { return StartRelay(std::move(listening)); };
+  }
   link_ = std::make_unique<CoordinatorLink>(
-      loop_,
-      CoordinatorLink::Options{.endpoint = params_.coordinator,
-                               .connect_timeout = params_.connect_timeout},
+      loop_, std::move(link),
       CoordinatorLink::Callbacks{
           .make_register = [this](const std::string& local) { return MakeRegister(local); },
           .on_registered = [this](const v1::Registered& message) { OnRegistered(message); },

@@ -109,6 +109,8 @@ class Agent {
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnSpec(const v1::SpecUpdate& update);
   void OnLinkEnd(const absl::Status& status);
+  // For link_, where the agents of this host share a connection (agent_relay.cc).
+  absl::Status StartRelay(UniqueFd listening);
 
   // GPUs of the node (agent_gpu_claim.cc).
   void PrepareGpus();

@@ -30,6 +30,7 @@
 #include "core/agent/modes/coordinator_mode.h"
 #include "core/agent/modes/gateway_mode.h"
 #include "core/agent/modes/listen_mode.h"
+#include "core/agent/modes/relay_mode.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
@@ -53,6 +54,7 @@ constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, controlled by a 
                                              waits for a driver to adopt it, one after another
   millrace-agent coordinator --parent=stdin  a cluster's coordinator, for a driver in any language
   millrace-agent gateway --parent=stdin      connects a process that feeds with a coordinator
+  millrace-agent relay --parent=stdin        the connection that agents of a host share, who start it
   millrace-agent --help | --version
 
 The parent writes requests to stdin, one JSON object per line, and reads replies and events from
@@ -216,7 +218,8 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
   }
   if (args.empty()) return Usage("say what to do");
   line->mode = args[0];
-  if (line->mode != "agent" && line->mode != "coordinator" && line->mode != "gateway") {
+  if (line->mode != "agent" && line->mode != "coordinator" && line->mode != "gateway" &&
+      line->mode != "relay") {
     return Usage(absl::StrCat("unknown command \"", EscapeControls(args[0]),
                               "\"; this program knows \"agent\", \"coordinator\" and \"gateway\""));
   }
@@ -325,6 +328,14 @@ absl::Status RunMode() {
   return Serve(loop.get(), signals.get(), &mode);
 }
 
+absl::Status RunRelay() {
+  PrepareLibraries();
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
+  RelayMode mode(loop.get(), {});
+  return Serve(loop.get(), signals.get(), &mode);
+}
+
 int Main(const std::vector<std::string>& args) {
   CommandLine line;
   const int exit_code = ParseCommandLine(args, &line);
@@ -343,6 +354,8 @@ int Main(const std::vector<std::string>& args) {
     status = RunAgent();
   } else if (line.mode == "coordinator") {
     status = RunMode<CoordinatorMode>();
+  } else if (line.mode == "relay") {
+    status = RunRelay();
   } else {
     status = RunMode<GatewayMode>();
   }

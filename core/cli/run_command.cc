@@ -475,6 +475,7 @@ absl::StatusOr<SrunLauncherOptions> FindSlurm(RunOptions* run) {
   if (run->slurm->shape) run->cluster.num_executors = job.tasks;
   SrunLauncherOptions options = {.job_id = EscapeControls(job.id),
                                  .job_tasks = job.tasks,
+                                 .job_hosts = job.hosts,
                                  .srun_options = run->slurm->srun_options,
                                  .driver_host = run->slurm->driver_host,
                                  .bind_address = run->slurm->bind_address};

@@ -170,6 +170,26 @@ TEST_F(ClusterTest, NodesMeetThroughKeysAndABarrier) {
                              Contains("worker:2: met 3")));
 }
 
+// So many agents share a connection to the coordinator.
+TEST_F(ClusterTest, ManyNodesMeetAndAreFedAsFewAre) {
+  options_.num_executors = 8;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("rendezvous");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(lines(), AllOf(Contains("worker:0: met 8"), Contains("worker:7: met 8")));
+
+  options_.input_mode = InputMode::kFeed;
+  cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 11), {.num_epochs = 3});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_TRUE(result->exactly_once);
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  MutexLock lock(&mu_);
+  EXPECT_EQ(steps_["sum"], 3000);
+  EXPECT_EQ(sums_["sum"], 3 * 999 * 1000 / 2);
+}
+
 TEST_F(ClusterTest, OutputIsKeptInLogDir) {
   options_.num_executors = 1;
   options_.log_dir = JoinPath(::testing::TempDir(), "logs");

@@ -29,6 +29,9 @@ constexpr absl::string_view kAgentName = "millrace-agent";
 // Where Bazel puts it below a runfiles tree.
 constexpr absl::string_view kAgentRunfile = "core/agent/millrace-agent";
 
+// So many agents share a connection to the coordinator: a process more is then worth it.
+constexpr size_t kShareFrom = 8;
+
 bool IsExecutable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
 std::vector<std::string> AgentCandidates() {
@@ -248,7 +251,10 @@ absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Even
   LocalLauncherOptions options = options_;
   MILLRACE_ASSIGN_OR_RETURN(options.agent_path, FindAgent(options_));
   auto watch = std::make_shared<Watch>(std::move(options), std::move(events));
-  for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
+  for (AgentTicket ticket : tickets) {
+    ticket.share_connection = tickets.size() >= kShareFrom;
+    MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
+  }
   MutexLock lock(&state_->mu);  // an agent that ends at once may be asked for again
   MILLRACE_RETURN_IF_ERROR(watch->Start());
   state_->watch = std::move(watch);

@@ -147,6 +147,18 @@ TEST_F(LocalLauncherTest, WhoeverIsToldOfAnAgentMayCallTheLauncher) {
   launcher_.Stop(kDeadline);
 }
 
+TEST_F(LocalLauncherTest, ManyAgentsShareAConnection) {
+  ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
+  for (const int count : {7, 8}) {
+    LocalLauncher launcher{{.agent_path = FakeAgent()}};
+    const std::string id = absl::StrCat("share", count);
+    ASSERT_THAT(launcher.Launch(Tickets(count, id), record_.events()), IsOk());
+    EXPECT_EQ(absl::StrContains(WaitForStart(id, count - 1), "\"share_connection\":true"),
+              count == 8);
+    launcher.Stop(kDeadline);
+  }
+}
+
 TEST_F(LocalLauncherTest, TheFolderOfAnAgentIsAnotherEachTime) {
   ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
   std::set<std::string> folders;

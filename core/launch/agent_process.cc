@@ -69,6 +69,7 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket, bool node_stdin)
   }
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
+  if (ticket.share_connection) params["share_connection"] = true;
   return Request(1, "start", std::move(params));
 }
 

@@ -1,6 +1,7 @@
 #include "core/agent/link/coordinator_channel.h"
 
 #include <algorithm>
+#include <chrono>  // gRPC takes a time_point
 #include <cstddef>
 
 #include "absl/status/status.h"
@@ -8,9 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/deadline.h"
 #include "core/base/status.h"
 #include "core/client/client_channel.h"
 #include "core/net/socket_address.h"
+#include "grpcpp/create_channel_posix.h"
+#include "grpcpp/support/channel_arguments.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -18,6 +22,10 @@ namespace {
 
 constexpr size_t kMaxTokenBytes = 4096;
 constexpr int kMaxMessageBytes = 32 << 20;
+
+std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {
+  return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(delay);
+}
 
 }  // namespace
 
@@ -55,6 +63,25 @@ absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params)
         "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");
   }
   return endpoint;
+}
+
+bool WaitConnected(grpc::Channel* channel, const std::atomic<bool>& cancelled) {
+  const Deadline deadline(kMaxDial);
+  while (!cancelled.load()) {
+    const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+    if (deadline.Passed()) return false;
+    // In slices, since a wait cannot be cancelled.
+    channel->WaitForStateChange(state, SystemTimeAfter(absl::Milliseconds(100)));
+  }
+  return false;
+}
+
+std::shared_ptr<grpc::Channel> MakeRelayChannel(UniqueFd connection) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomInsecureChannelFromFd("relay", connection.release(), arguments);
 }
 
 std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(const CoordinatorEndpoint& endpoint) {

@@ -4,18 +4,21 @@
 // client certificate that it asks for, and the token of each call.
 //
 // Defines: CoordinatorEndpoint, ParseCoordinatorAddress(), ParseCoordinatorEndpoint(),
-// MakeCoordinatorChannel().
+// MakeCoordinatorChannel(), MakeRelayChannel(), kMaxDial, WaitConnected().
 //
-// Thread safety: pure functions.
+// Thread safety: thread-safe. Blocking: WaitConnected().
 
 #ifndef CORE_AGENT_LINK_COORDINATOR_CHANNEL_H_
 #define CORE_AGENT_LINK_COORDINATOR_CHANNEL_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/json.h"
+#include "core/base/unique_fd.h"
 #include "grpcpp/channel.h"
 
 namespace millrace {
@@ -38,6 +41,16 @@ struct CoordinatorEndpoint {
 // A channel with a connection of its own, TLS pinned to the endpoint's CA, under its identity.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(
     const CoordinatorEndpoint& endpoint);
+
+// A channel over a connection to this host's relay (relay_socket.h), without TLS.
+[[nodiscard]] std::shared_ptr<grpc::Channel> MakeRelayChannel(UniqueFd connection);
+
+// How long a connection may take.
+inline constexpr absl::Duration kMaxDial = absl::Seconds(20);
+
+// Waits until the channel is connected or has failed to connect, at most kMaxDial, or soon after
+// `cancelled` is set. Returns whether it is connected.
+[[nodiscard]] bool WaitConnected(grpc::Channel* channel, const std::atomic<bool>& cancelled);
 
 }  // namespace millrace
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/agent/link/local_address.h"
+#include "core/agent/link/relay_socket.h"
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
@@ -25,31 +26,12 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
-constexpr absl::Duration kMaxDial = absl::Seconds(20);
 // How long a call on a channel that could not connect may take to say why.
 constexpr absl::Duration kFailFast = absl::Seconds(2);
 // How long a coordinator may take to end a stream that the agent has half-closed. One that does not
 // answer at all is found out sooner, by the channel's keepalive, and then dialled within the lease:
 // it may have been stopped for a while, and what is cancelled it would never read.
 constexpr absl::Duration kFinishTimeout = absl::Seconds(15);
-
-std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {
-  return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(delay);
-}
-
-// Waits until the channel is connected or has failed to connect. Returns whether it is connected.
-bool WaitConnected(grpc::Channel* channel, const std::atomic<bool>& cancelled) {
-  const Deadline deadline(kMaxDial);
-  while (!cancelled.load()) {
-    const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
-    if (state == GRPC_CHANNEL_READY) return true;
-    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
-    if (deadline.Passed()) return false;
-    // In slices, since a wait cannot be cancelled.
-    channel->WaitForStateChange(state, SystemTimeAfter(absl::Milliseconds(100)));
-  }
-  return false;
-}
 
 // What gRPC says of a call that came while the server ended: the cluster may be another driver's,
 // or left to the next one.
@@ -187,16 +169,24 @@ void CoordinatorLink::Dial() {
   if (ended_) return;
   auto channel = MakeCoordinatorChannel(options_.endpoint);
   channel_ = channel;
-  stub_ = v1::Coordinator::NewStub(channel);
+  attach_stub_ = stub_ = v1::Coordinator::NewStub(channel);
   const absl::StatusOr<HostPort> target = ParseHostPort(options_.endpoint.address);
   const uint16_t port = target.ok() ? target->port : 0;
   dial_cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  auto dial = [this, port, channel, cancelled = dial_cancelled_, mailbox = loop_->mailbox(),
-               alive = std::weak_ptr<bool>(alive_)] {
+  auto dial = [this, port, channel, relay = ReachOrStartRelay(), cancelled = dial_cancelled_,
+               mailbox = loop_->mailbox(), alive = std::weak_ptr<bool>(alive_)]() mutable {
     std::string local;
-    if (WaitConnected(channel.get(), *cancelled)) local = LocalHostTowards(port);
-    mailbox->Post([this, alive, local] {
-      if (!alive.expired()) OnDialled(local);
+    if (relay.valid()) {
+      absl::StatusOr<std::string> greeting = ReadGreeting(relay.get(), kMaxDial, *cancelled);
+      if (greeting.ok()) {
+        local = *std::move(greeting);
+      } else {
+        relay.reset();
+      }
+    }
+    if (!relay.valid() && WaitConnected(channel.get(), *cancelled)) local = LocalHostTowards(port);
+    mailbox->Post([this, alive, local, relay = std::move(relay)]() mutable {
+      if (!alive.expired()) OnDialled(local, std::move(relay));
     });
   };
   absl::StatusOr<Thread> thread = Thread::Start("coord-dial", std::move(dial));
@@ -208,7 +198,20 @@ void CoordinatorLink::Dial() {
   dialling_ = true;
 }
 
-void CoordinatorLink::OnDialled(const std::string& local_host) {
+UniqueFd CoordinatorLink::ReachOrStartRelay() {
+  if (options_.start_relay == nullptr || !relay_works_) return UniqueFd();
+  absl::StatusOr<RelayEnds> relay = ReachRelay(RelayName(options_.endpoint));
+  absl::Status status = relay.status();
+  if (relay.ok() && relay->listening.valid()) {
+    status = options_.start_relay(std::move(relay->listening));
+  }
+  if (status.ok()) return std::move(relay->connection);
+  MILLRACE_LOG(WARNING) << "no connection is shared with other agents of this host: "
+                        << status.message();
+  return UniqueFd();
+}
+
+void CoordinatorLink::OnDialled(const std::string& local_host, UniqueFd relay) {
   dialling_ = false;
   if (ended_) return;
   if (std::exchange(redial_, false)) {
@@ -219,6 +222,9 @@ void CoordinatorLink::OnDialled(const std::string& local_host) {
     }
     return;
   }
+  // One that failed is not tried again: the coordinator itself says best what is wrong.
+  relay_works_ = relayed_ = relay.valid();
+  if (relayed_) attach_stub_ = v1::Coordinator::NewStub(MakeRelayChannel(std::move(relay)));
   if (local_host.empty()) {
     // A call on the failed channel tells why; nothing is sent.
     StartStream();
@@ -246,7 +252,7 @@ void CoordinatorLink::StartStream() {
   const uint64_t generation = ++generation_;
   const std::weak_ptr<bool> alive = alive_;
   stream_ =
-      AttachCall::Start(stub_.get(), options_.endpoint.token, loop_->mailbox(),
+      AttachCall::Start(attach_stub_.get(), options_.endpoint.token, loop_->mailbox(),
                         {.on_message =
                              [this, alive, generation](const v1::CoordinatorMessage& message) {
                                if (alive.expired() || generation != generation_ || ended_) return;
@@ -351,6 +357,7 @@ void CoordinatorLink::StartFinishTimer() {
 
 void CoordinatorLink::OnStreamDone(const absl::Status& done) {
   const bool was_registered = std::exchange(registered_, false);
+  if (relayed_ && !was_registered) relay_works_ = false;
   loop_->Cancel(&timer_);
   stream_.reset();
   {

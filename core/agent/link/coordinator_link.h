@@ -56,6 +56,10 @@ class CoordinatorLink {
     absl::Duration connect_timeout;
     // How long a coordinator may take to answer Register.
     absl::Duration register_timeout = absl::Seconds(30);
+    // Starts a relay (core/agent/modes/relay_mode.h), which serves `listening`. Set: the stream
+    // goes over the connection that the agents of this host share; where there is none to be had,
+    // and after one that failed, over one of its own.
+    std::function<absl::Status(UniqueFd listening)> start_relay;
   };
 
   struct Callbacks {
@@ -99,14 +103,18 @@ class CoordinatorLink {
   void SetPaused(bool paused);
 
   [[nodiscard]] bool registered() const { return registered_; }
-  // For other calls to the same coordinator. Thread-safe objects.
+  // For other calls to the same coordinator, over a connection of its own, which is made when it is
+  // needed. Thread-safe objects.
   [[nodiscard]] std::shared_ptr<v1::Coordinator::Stub> stub() const { return stub_; }
   // Of the last dial; null before the first.
   [[nodiscard]] std::shared_ptr<grpc::Channel> channel() const { return channel_; }
 
  private:
   void Dial();
-  void OnDialled(const std::string& local_host);  // empty: not connected
+  // An invalid descriptor: none is wanted, or to be had.
+  UniqueFd ReachOrStartRelay();
+  // `local_host` empty: not connected. `relay` valid: connected over it.
+  void OnDialled(const std::string& local_host, UniqueFd relay);
   void StartStream();
   void StartGiveUpTimer(absl::Duration after);
   void StartFinishTimer();
@@ -121,7 +129,10 @@ class CoordinatorLink {
   Callbacks callbacks_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted closures
   std::shared_ptr<grpc::Channel> channel_;
-  std::shared_ptr<v1::Coordinator::Stub> stub_;
+  std::shared_ptr<v1::Coordinator::Stub> stub_;         // over channel_
+  std::shared_ptr<v1::Coordinator::Stub> attach_stub_;  // the same, or over the relay
+  bool relay_works_ = true;
+  bool relayed_ = false;  // attach_stub_ is over the relay
   std::shared_ptr<AttachCall> stream_;
   uint64_t generation_ = 0;  // of stream_: callbacks of older ones are ignored
   bool registered_ = false;  // on stream_

@@ -151,6 +151,8 @@ absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
     start.connect_timeout = absl::Milliseconds(timeout_ms);
   }
   MILLRACE_ASSIGN_OR_RETURN(start.node_stdin, GetBoolOr(params, "node_stdin", false, where));
+  MILLRACE_ASSIGN_OR_RETURN(start.share_connection,
+                            GetBoolOr(params, "share_connection", false, where));
   if (params.contains("descriptor_limit")) {
     MILLRACE_ASSIGN_OR_RETURN(start.descriptor_limit,
                               GetIntInRange(params, "descriptor_limit", 1, INT64_MAX, where));

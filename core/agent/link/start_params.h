@@ -35,6 +35,7 @@ struct StartParams {
   bool output_events = false;  // the parent is told what the node writes
   bool count_events = false;   // and what the agent has done
   absl::Duration connect_timeout = absl::Seconds(60);
+  bool share_connection = false;  // with other agents of this host that are told so
   // The node's soft limit of file descriptors; 0: that with which the agent was started.
   int64_t descriptor_limit = 0;
 };

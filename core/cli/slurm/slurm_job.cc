@@ -47,10 +47,10 @@ absl::StatusOr<SlurmJob> ReadSlurmJob(const Reader& read) {
   }
   // Of a heterogeneous job, srun's is the first component; SLURM_NTASKS has the tasks of all.
   const bool mixed = !read("SLURM_HET_SIZE").empty();
-  MILLRACE_ASSIGN_OR_RETURN(const int hosts,
+  MILLRACE_ASSIGN_OR_RETURN(job.hosts,
                             ReadCount(read, mixed ? kFirstHosts : "SLURM_JOB_NUM_NODES", 1));
   MILLRACE_ASSIGN_OR_RETURN(const int on_each, ReadCount(read, "SLURM_NTASKS_PER_NODE", 1));
-  const int64_t of_hosts = int64_t{hosts} * on_each;
+  const int64_t of_hosts = int64_t{job.hosts} * on_each;
   MILLRACE_ASSIGN_OR_RETURN(job.tasks,
                             ReadCount(read, mixed ? kFirstTasks : "SLURM_NTASKS",
                                       static_cast<int>(std::min<int64_t>(of_hosts, kMaxTasks))));

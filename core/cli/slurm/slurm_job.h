@@ -18,6 +18,8 @@ struct SlurmJob {
   // As many as srun would start: SLURM_NTASKS, or SLURM_NTASKS_PER_NODE (1) on each host; of a
   // heterogeneous job those of the first component.
   int tasks = 0;
+  // Of the job, or of that component.
+  int hosts = 1;
   // What the job was asked for with --cpus-per-task, which srun does not take over since 22.05; 0:
   // nothing, or srun has a variable of its own for it.
   int cpus_per_task = 0;

@@ -33,6 +33,8 @@ TEST(SlurmJobTest, HasAsManyTasksAsSrunWouldStart) {
   EXPECT_EQ(Job({{"SLURM_JOB_NUM_NODES", "3"}}).tasks, 3);
   EXPECT_EQ(Job({{"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_NTASKS_PER_NODE", "4"}}).tasks, 12);
   EXPECT_EQ(Job({{"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_NTASKS", "5"}}).tasks, 5);
+  EXPECT_EQ(Job({{"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_NTASKS", "5"}}).hosts, 3);
+  EXPECT_EQ(Job({}).hosts, 1);
   EXPECT_EQ(Job({{"SLURM_HET_SIZE", "2"},
                  {"SLURM_NTASKS", "7"},
                  {"SLURM_NTASKS_HET_GROUP_0", "3"},

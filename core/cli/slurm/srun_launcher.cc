@@ -46,7 +46,8 @@ constexpr char kTaskVariable[] = "SLURM_PROCID";
 constexpr char kDriverVariable[] = "SLURM_LAUNCH_NODE_IPADDR";
 
 // What every agent is told.
-absl::StatusOr<std::string> StartLine(const AgentTicket& ticket, const std::string& driver_host) {
+absl::StatusOr<std::string> StartLine(const AgentTicket& ticket, const std::string& driver_host,
+                                      bool share_connection) {
   MILLRACE_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(ticket.coordinator_address));
   const std::string& host = driver_host.empty() ? coordinator.host : driver_host;
   Json from_environment{{"executor_id", kTaskVariable}};
@@ -59,6 +60,7 @@ absl::StatusOr<std::string> StartLine(const AgentTicket& ticket, const std::stri
               // srun hands on this process's limit, which is raised.
               {"descriptor_limit", OriginalDescriptorLimit()}};
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
+  if (share_connection) params["share_connection"] = true;
   return DumpJson(Json{{"id", 1}, {"method", "start"}, {"params", std::move(params)}}) + "\n";
 }
 
@@ -338,7 +340,9 @@ absl::Status SrunLauncher::Launch(const std::vector<AgentTicket>& tickets, Event
     return absl::FailedPreconditionError("this SrunLauncher has run a cluster; use another");
   }
   if (tickets.empty()) return absl::InvalidArgumentError("there is no slot to start an agent for");
-  MILLRACE_ASSIGN_OR_RETURN(const std::string line, StartLine(tickets[0], options_.driver_host));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string line,
+                            StartLine(tickets[0], options_.driver_host,
+                                      tickets.size() > static_cast<size_t>(options_.job_hosts)));
   step_ = std::make_shared<Step>(options_, tickets.size(), std::move(events));
   return step_->Start(line);
 }

@@ -23,6 +23,7 @@ struct SrunLauncherOptions {
   std::string agent_path;  // on every host
   std::string job_id;
   int job_tasks = 0;                      // as many as the job was asked for
+  int job_hosts = 1;                      // with more agents than these, some share one
   std::vector<std::string> srun_options;  // before the agent
   // The host name or address at which agents reach the coordinator. Empty: the address of this host
   // from which srun reached them (SLURM_LAUNCH_NODE_IPADDR).

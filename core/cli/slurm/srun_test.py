@@ -240,6 +240,25 @@ class SrunTest(SlurmTestCase):
         self.slurm.kill("KILL", min(self.slurm.pids(f"{_AGENT} agent")))
         self.ended(process, 69, "was lost: its agent")
 
+    def test_agents_of_a_host_share_a_connection(self):
+        def relays():
+            return sorted(self.slurm.pids(f"{_AGENT} relay"))
+
+        process = self.start_job(hosts=2, tasks=5)
+        before = relays()
+        self.assertEqual(len(before), 2)
+        self.slurm.kill("KILL", before[0])
+        wait_for(lambda: len(relays()) == 2 and relays() != before, "another relay")
+        self.assertEqual(len(self.slurm.pids("sleep 600")), 5)
+        self.slurm.told("scancel", self.job)
+        self.ended(process, 69, f"millrace: Slurm ended job {self.job}: ")
+
+    def test_agents_alone_on_their_hosts_share_none(self):
+        process = self.start_job(hosts=2, tasks=2)
+        self.assertEqual(self.slurm.pids(f"{_AGENT} relay"), [])
+        self.slurm.told("scancel", self.job)
+        self.ended(process, 69, f"millrace: Slurm ended job {self.job}: ")
+
     def test_a_job_that_is_cancelled(self):
         process = self.start_job()
         self.slurm.told("scancel", self.job)
