@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -119,10 +120,17 @@ class Sessions {
     if (!options_.record.empty() && !std::exchange(recorded_, true)) {
       MILLRACE_ASSIGN_OR_RETURN(writer, RecordingWriter::Create(options_.record));
     }
-    owned_.push_back(std::make_unique<Session>(std::move(source), std::move(writer)));
-    all_.push_back(owned_.back().get());
+    Own(std::move(source), std::move(writer));
     return absl::OkStatus();
   }
+
+  // What others are compared with.
+  void AddCompared(std::unique_ptr<UpdateSource> source) {
+    Own(std::move(source), nullptr);
+    compared_ = all_.back()->number();
+  }
+  // Its Session::number(); 0: there is none.
+  [[nodiscard]] uint64_t compared() const { return compared_; }
 
   void Remove(size_t index) {
     told_.erase(all_[index]);
@@ -142,8 +150,14 @@ class Sessions {
   }
 
  private:
+  void Own(std::unique_ptr<UpdateSource> source, std::unique_ptr<RecordingWriter> writer) {
+    owned_.push_back(std::make_unique<Session>(std::move(source), std::move(writer)));
+    all_.push_back(owned_.back().get());
+  }
+
   const Options& options_;
   bool recorded_ = false;
+  uint64_t compared_ = 0;
   std::vector<std::unique_ptr<Session>> owned_;
   std::vector<Session*> all_;
   std::set<const Session*> told_;
@@ -206,16 +220,19 @@ class FrameClock {
   absl::Duration mean_;
 };
 
-ShellOptions MakeShellOptions(const Options& options, const Window& window) {
+ShellOptions MakeShellOptions(const Options& options, const Window& window,
+                              const Sessions& sessions) {
   return {.theme = options.theme,
           .fonts = LoadFonts(),
           .scale = window.scale(),
           .panel = options.panel,
           .zoomed = options.zoom,
-          .select = options.select};
+          .select = options.select,
+          .beside = sessions.compared()};
 }
 
-absl::Status Screenshot(const Options& options, const std::vector<Session*>& sessions) {
+absl::Status Screenshot(const Options& options, const Sessions& all) {
+  const std::vector<Session*>& sessions = all.all();
   for (Session* session : sessions)
     MILLRACE_RETURN_IF_ERROR(WaitForData(session, options.after.value_or(absl::ZeroDuration())));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Window> window,
@@ -225,9 +242,16 @@ absl::Status Screenshot(const Options& options, const std::vector<Session*>& ses
                                           .scale = options.scale}));
   {
     WindowHost host(window.get());
-    Shell shell(MakeShellOptions(options, *window), &host);
+    // Time passes no more, and as much has passed for all.
+    const absl::Time now = absl::Now();
+    for (Session* session : sessions) session->Poll(now);
+    Shell shell(MakeShellOptions(options, *window, all), &host);
     for (int i = 0; i < kSettlingFrames; ++i) {
       window->Frame([&] { shell.Draw(sessions, absl::Milliseconds(1)); });
+      // One that was set to the other's place has to play up to it.
+      while (std::any_of(sessions.begin(), sessions.end(),
+                         [&](Session* each) { return shell.Compares(*each) && each->Poll(now); })) {
+      }
     }
     MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels, window->Read());
     MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(
@@ -290,7 +314,8 @@ void AddNew(ClusterFinder* finder, Sessions* sessions, Shell* shell) {
       shell->Notify(absl::StrCat(all.back()->source().title(), " has begun"), Mood::kGood);
     }
     for (size_t i = 0; all.size() > kMaxClusters && i + 1 < all.size(); ++i) {
-      if (!over(all[i]) || static_cast<int>(i) == shell->cluster()) continue;
+      if (!over(all[i]) || static_cast<int>(i) == shell->cluster() || shell->Compares(*all[i]))
+        continue;
       sessions->Remove(i);
       if (static_cast<int>(i) < shell->cluster()) shell->ShowCluster(shell->cluster() - 1);
       break;
@@ -312,7 +337,7 @@ absl::Status ShowWindow(const Options& options, Sessions* sessions) {
   if (!layout.empty()) ImGui::GetIO().IniFilename = layout.c_str();
   {
     WindowHost host(window.get());
-    Shell shell(MakeShellOptions(options, *window), &host);
+    Shell shell(MakeShellOptions(options, *window, *sessions), &host);
     FrameClock clock;
     std::unique_ptr<ClusterFinder> finder;
     if (Follows(options)) {
@@ -358,9 +383,13 @@ absl::Status Show(const Options& options, Sessions* sessions) {
     MILLRACE_ASSIGN_OR_RETURN(Sources sources, OpenSources(options));
     for (auto& source : sources) MILLRACE_RETURN_IF_ERROR(sessions->Add(std::move(source)));
   }
+  if (!options.compare.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenRecording(options.compare));
+    sessions->AddCompared(std::move(source));
+  }
   return options.dump_json             ? DumpJson(options, sessions->all().front())
          : !options.report.empty()     ? WriteReport(options, sessions->all().front())
-         : !options.screenshot.empty() ? Screenshot(options, sessions->all())
+         : !options.screenshot.empty() ? Screenshot(options, *sessions)
                                        : ShowWindow(options, sessions);
 }
 

@@ -60,6 +60,7 @@ void Declare(CLI::App* app, Words* words, Options* options) {
   app->add_option("--ca", words->ca_file);
   app->add_option("--identity", words->identity_file);
   app->add_option("--replay", options->recordings)->allow_extra_args(false);
+  app->add_option("--compare", options->compare);
   app->add_option("--demo", words->demo);
   app->add_option("--scenario", options->scenario);
   app->add_option("--record", options->record);
@@ -120,8 +121,12 @@ absl::Status CheckSource(const Words& words, const Options& options) {
 absl::Status CheckOutput(const Options& options) {
   const int outputs = (options.screenshot.empty() ? 0 : 1) + (options.dump_json ? 1 : 0) +
                       (options.report.empty() ? 0 : 1);
-  return outputs > 1 ? Wrong("give only one of --screenshot, --dump-json and --report")
-                     : absl::OkStatus();
+  if (outputs > 1) return Wrong("give only one of --screenshot, --dump-json and --report");
+  if (!options.compare.empty() && (options.dump_json || !options.report.empty())) {
+    return Wrong(options.dump_json ? "--dump-json" : "--report",
+                 " is of one cluster: leave --compare out, or take --screenshot");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadDemo(const std::string& text, Options* options) {
@@ -243,6 +248,8 @@ Which cluster (without an option: the newest one on this host, joined by each th
                             the operator's token, if you want to restart nodes or stop the cluster
   --replay FILE             a recording that --record has made; repeat the option to have several in
                             one window, each at its own place
+  --compare FILE            a recording to show beside any of these: the same panel of both, on one
+                            axis of time since each has started; C shows one alone, and back
   --demo N                  a simulated cluster of N nodes with 8 GPUs each
     --scenario NAME         what happens in it: starting, missing-slot, slow-source, slow-node,
                             skewed, oom-cascade, flapping, gpu-hot, gpu-unknown, idle, huge, stale,

@@ -30,6 +30,7 @@ struct Options {
   std::string ca_pem;                   // contents of --ca
   std::string identity_pem;             // contents of --identity
   std::vector<std::string> recordings;  // --replay
+  std::string compare;                  // --compare: a recording
   int demo = -1;                        // nodes; -1: no demo
   std::string scenario;
   std::string record;

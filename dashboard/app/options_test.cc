@@ -52,6 +52,17 @@ TEST(OptionsTest, RecordingsMayBeSeveral) {
   EXPECT_THAT(options->recordings, ElementsAre("a.mrec", "b.mrec"));
 }
 
+TEST(OptionsTest, ARecordingIsComparedWithAnything) {
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{}, {"--replay", "a.mrec"}, {"--cluster", "a"}, {"--demo", "3"}}) {
+    std::vector<std::string> args = {"--compare", "before.mrec"};
+    args.insert(args.end(), other.begin(), other.end());
+    const auto options = ParseOptions(args);
+    ASSERT_THAT(options, IsOk());
+    EXPECT_EQ(options->compare, "before.mrec");
+  }
+}
+
 TEST(OptionsTest, WithoutAnyTheNewestClusterIsFollowed) {
   const auto options = ParseOptions({});
   ASSERT_THAT(options, IsOk());
@@ -92,6 +103,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "give only one of --cluster, --connect, --replay and --demo"},
         Mistake{{"--demo", "3", "--dump-json", "--report", "r.html"},
                 "give only one of --screenshot, --dump-json and --report"},
+        Mistake{{"--compare"}, "--compare: give it a value"},
+        Mistake{{"--compare", "a", "--compare", "b"}, "--compare: give it only once"},
+        Mistake{{"--replay", "a", "--compare", "b", "--report", "r.html"},
+                "--report is of one cluster: leave --compare out"},
+        Mistake{{"--replay", "a", "--compare", "b", "--dump-json"},
+                "--dump-json is of one cluster: leave --compare out"},
         Mistake{{"--size", "10x10"}, "--size 10x10: give WIDTHxHEIGHT in pixels, such as 1600x900"},
         Mistake{{"--size", "big"}, "--size big: give WIDTHxHEIGHT"},
         Mistake{{"--after", "soon"}, "--after soon: give a time such as 1.5s"},
@@ -128,7 +145,7 @@ std::set<std::string> Introduced(const std::string& help) {
 // It is written by hand and must not fall behind.
 TEST(HelpTest, IntroducesOptionsThatExist) {
   const std::set<std::string> options = Introduced(HelpText());
-  EXPECT_THAT(options, SizeIs(22));
+  EXPECT_THAT(options, SizeIs(23));
   for (const std::string& option : options) {
     const auto parsed = ParseOptions({option, "x"});
     if (parsed.ok()) continue;

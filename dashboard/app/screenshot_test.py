@@ -57,6 +57,27 @@ class ScreenshotTest(unittest.TestCase):
             brightness = [sum(sum(row) for row in rows[::40]) for rows in (light, dark)]
             self.assertGreater(brightness[0], brightness[1] * 3)
 
+    def test_two_recordings_stand_beside_each_other(self):
+        recordings = []
+        for scenario in ("slow-source", "idle"):
+            recordings.append(os.path.join(self.folder, scenario + ".mrec"))
+            ran = run(["--demo", "8", "--scenario", scenario, "--record", recordings[-1], "--dump-json"])
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+        common = ["--after", "20s", "--panel", "gpus"]
+        with display() as screen:
+            _, _, both = self.shoot(screen, ["--replay", recordings[0], "--compare", recordings[1]] + common)
+            _, _, same = self.shoot(screen, ["--replay", recordings[0], "--compare", recordings[0]] + common)
+        # Below the names, byte by byte, but for what is between two pixels: the same run looks the same in both halves,
+        # another one does not. Between the halves there are two pixels.
+        halves = [[[row[x * 3 : (x + 639) * 3] for row in rows[130:]] for x in (0, 641)] for rows in (both, same)]
+        for half in halves[0] + halves[1]:
+            self.assertGreater(len(colors(half, 0, 0, 639, len(half))), 12)
+        differ = [
+            sum(abs(a - b) > 8 for one, other in zip(left, right) for a, b in zip(one, other)) for left, right in halves
+        ]
+        self.assertLess(differ[1], 200)
+        self.assertGreater(differ[0], 20_000)
+
 
 class CommandLineTest(unittest.TestCase):
     def test_json_needs_no_display(self):

@@ -1,11 +1,21 @@
 #include "dashboard/app/session.h"
 
+#include <atomic>
 #include <utility>
 
 namespace millrace::dashboard {
+namespace {
+
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
 
 Session::Session(std::unique_ptr<UpdateSource> source, std::unique_ptr<RecordingWriter> recording)
-    : source_(std::move(source)),
+    : number_(NextNumber()),
+      source_(std::move(source)),
       recording_(std::move(recording)),
       follower_(source_.get(), &model_, [this](const SourceUpdate& update) { Record(update); }) {}
 

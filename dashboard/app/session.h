@@ -13,6 +13,7 @@
 #ifndef DASHBOARD_APP_SESSION_H_
 #define DASHBOARD_APP_SESSION_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,8 @@ class Session {
   // As DashboardModel::Settle(): for one picture, rather than the next of many.
   void Settle() { model_.Settle(); }
 
+  // Another one for each session of this process.
+  [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] const DashboardModel& model() const { return model_; }
   [[nodiscard]] UpdateSource& source() { return *source_; }
   [[nodiscard]] const UpdateSource& source() const { return *source_; }
@@ -57,6 +60,7 @@ class Session {
  private:
   void Record(const SourceUpdate& update);
 
+  const uint64_t number_;
   std::unique_ptr<UpdateSource> source_;
   std::unique_ptr<RecordingWriter> recording_;
   absl::Status recording_error_;

@@ -34,18 +34,9 @@ std::string WindowName(Panel panel) {
   return absl::StrCat(PanelTitle(panel), "###", PanelName(panel));
 }
 
-// The panel that has the keyboard, be it a tab or not.
-std::optional<Panel> FocusedPanel() {
-  const ImGuiWindow* focused = ImGui::GetCurrentContext()->NavWindow;
-  if (focused == nullptr) return std::nullopt;
-  for (const Panel panel : kPanels) {
-    const ImGuiWindow* window = ImGui::FindWindowByName(WindowName(panel).c_str());
-    if (window != nullptr && focused->RootWindow == window->RootWindow) return panel;
-  }
-  return std::nullopt;
-}
+}  // namespace
 
-Mood TroubleMood(const LinkState& link) {
+Mood Shell::TroubleMood(const LinkState& link) {
   switch (link.kind) {
     case LinkState::Kind::kRefused:
     case LinkState::Kind::kLost:
@@ -57,16 +48,15 @@ Mood TroubleMood(const LinkState& link) {
   }
 }
 
-}  // namespace
-
-Shell::Shell(ShellOptions options, ShellHost* host) : options_(std::move(options)), host_(host) {
-  for (const Panel panel : kPanels) panels_[panel] = MakePanel(panel);
-  SetTheme(options_.theme.value_or(settings_.theme));
-  show_ = options_.panel.value_or(Panel::kReservations);
-  if (options_.zoomed) zoomed_ = options_.panel;
+std::optional<Panel> Shell::FocusedPanel() {
+  const ImGuiWindow* focused = ImGui::GetCurrentContext()->NavWindow;
+  if (focused == nullptr) return std::nullopt;
+  for (const Panel panel : kPanels) {
+    const ImGuiWindow* window = ImGui::FindWindowByName(WindowName(panel).c_str());
+    if (window != nullptr && focused->RootWindow == window->RootWindow) return panel;
+  }
+  return std::nullopt;
 }
-
-Shell::~Shell() = default;
 
 void Shell::SetTheme(ThemeKind kind) {
   theme_ = MakeTheme(kind, options_.fonts);
@@ -84,11 +74,6 @@ void Shell::Choose(ThemeKind kind) {
   settings_.theme = kind;
   settings_.Changed();
   SetTheme(kind);
-}
-
-void Shell::Show(Panel panel) {
-  show_ = panel;
-  if (zoomed_.has_value()) zoomed_ = panel;
 }
 
 void Shell::Notify(std::string text, Mood mood) {
@@ -308,6 +293,33 @@ void Shell::MoveTime(Session* session, int move, int widen) {
   }
 }
 
+void Shell::ShowLive(Session* session) {
+  session->brush.live = true;
+  if (compared_ != nullptr) ShowBothLive();
+}
+
+void Shell::TimeKeys(Session* session) {
+  if (compared_ != nullptr) {
+    CompareTimeKeys();
+    return;
+  }
+  const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key, /*repeat=*/false); };
+  if (pressed(ImGuiKey_Space) && !ImGui::GetIO().NavVisible) {
+    Playback* playback = session->source().playback();
+    if (playback != nullptr) {
+      playback->SetPaused(!playback->paused());
+    } else {
+      TimeBrush& brush = session->brush;
+      brush.live = !brush.live;
+      brush.to = session->model().now();
+      brush.from = brush.to - brush.span;
+    }
+  }
+  const int move = (pressed(ImGuiKey_Period) ? 1 : 0) - (pressed(ImGuiKey_Comma) ? 1 : 0);
+  const int widen = (pressed(ImGuiKey_Minus) ? 1 : 0) - (pressed(ImGuiKey_Equal) ? 1 : 0);
+  if (move != 0 || widen != 0) MoveTime(session, move, widen);
+}
+
 void Shell::Keys(Session* session) {
   const ImGuiIO& io = ImGui::GetIO();
   focus_filter_ = false;
@@ -336,7 +348,8 @@ void Shell::Keys(Session* session) {
     if (pressed(static_cast<ImGuiKey>(ImGuiKey_0 + (key - '0')))) Show(panel);
   }
   if (pressed(ImGuiKey_Slash)) focus_filter_ = true;
-  if (pressed(ImGuiKey_Z)) {
+  if (pressed(ImGuiKey_C)) toggle_compare_ = true;
+  if (pressed(ImGuiKey_Z) && compared_ == nullptr) {
     if (zoomed_.has_value()) {
       show_ = zoomed_;
       zoomed_.reset();
@@ -344,34 +357,33 @@ void Shell::Keys(Session* session) {
       zoomed_ = FocusedPanel().value_or(front_);
     }
   }
-  if (pressed(ImGuiKey_Space) && !io.NavVisible) {
-    Playback* playback = session->source().playback();
-    if (playback != nullptr) {
-      playback->SetPaused(!playback->paused());
-    } else {
-      TimeBrush& brush = session->brush;
-      brush.live = !brush.live;
-      brush.to = session->model().now();
-      brush.from = brush.to - brush.span;
-    }
-  }
-  const int move = (pressed(ImGuiKey_Period) ? 1 : 0) - (pressed(ImGuiKey_Comma) ? 1 : 0);
-  const int widen = (pressed(ImGuiKey_Minus) ? 1 : 0) - (pressed(ImGuiKey_Equal) ? 1 : 0);
-  if (move != 0 || widen != 0) MoveTime(session, move, widen);
-  if (pressed(ImGuiKey_Escape)) {
-    if (show_keys_) {
-      show_keys_ = false;
-    } else if (!session->brush.live) {
-      session->brush.live = true;
-    } else {
-      session->selection = Selection();
-    }
+  if (pressed(ImGuiKey_Escape) && std::exchange(show_keys_, false)) return;
+  TimeKeys(session);
+  if (!pressed(ImGuiKey_Escape)) return;
+  const bool live = compared_ != nullptr ? BothLive() : session->brush.live;
+  if (live) {
+    SelectNothing(session);
+  } else {
+    ShowLive(session);
   }
 }
 
 void Shell::RunPalette(const ViewContext& context, Session* session) {
+  if (!palette_.open()) palette_compares_ = false;
   palette_.Draw(theme_, context.scale, [&](const std::string& query) {
     std::vector<PaletteItem> items;
+    const auto add_others = [&] {
+      for (const ClusterEntry& cluster : context.clusters) {
+        const uint64_t number = cluster.number;
+        if (number == session->number()) continue;
+        items.push_back({absl::StrCat("Compare with ", cluster.title), "C",
+                         [this, number] { compare_with_ = number; }});
+      }
+    };
+    if (palette_compares_) {
+      add_others();
+      return items;
+    }
     for (const Panel panel : kPanels) {
       items.push_back({PanelTitle(panel), absl::StrCat("panel  ", std::string(1, PanelKey(panel))),
                        [this, panel] { Show(panel); }});
@@ -380,16 +392,19 @@ void Shell::RunPalette(const ViewContext& context, Session* session) {
       items.push_back(
           {absl::StrCat("Theme: ", ThemeName(kind)), "T", [this, kind] { Choose(kind); }});
     }
-    items.push_back({"Live view", "Esc", [session] { session->brush.live = true; }});
+    items.push_back({"Live view", "Esc", [this, session] { ShowLive(session); }});
     items.push_back({"Keys", "F1", [this] { show_keys_ = true; }});
     items.push_back({"Layout as it was at first", "", [this] { layout_built_ = false; }});
     items.push_back({"End", "Ctrl+Q", [this] { host_->Quit(); }});
-    for (size_t i = 0; i < context.clusters.size() && context.clusters.size() > 1; ++i) {
+    for (size_t i = 0; i < context.clusters.size(); ++i) {
       items.push_back({absl::StrCat("Cluster ", context.clusters[i].title), "cluster",
-                       [this, i] { cluster_ = static_cast<int>(i); }});
+                       [this, i] { ShowCluster(static_cast<int>(i)); }});
     }
+    add_others();
+    if (compared_ != nullptr)
+      items.push_back({"One cluster alone", "C", [this] { toggle_compare_ = true; }});
     const DashboardModel& model = session->model();
-    if (session->operator_allowed()) {
+    if (context.operator_allowed) {
       items.push_back({"Stop the cluster…", "operator", [this] { ask_stop_ = true; }});
       const int node = session->selection.node;
       if (node >= 0)
@@ -412,26 +427,25 @@ void Shell::RunPalette(const ViewContext& context, Session* session) {
   });
 }
 
-void Shell::Carry(Session* session) {
+void Shell::Carry(Session* session, Commands* commands, int half) {
   struct Visitor {
     Shell* shell;
     Session* session;
+    int half;
     void operator()(const Jump& jump) const {
       shell->Show(jump.panel);
       if (jump.selection != Selection()) session->selection = jump.selection;
       if (jump.at != absl::InfinitePast()) {
-        session->brush = {.live = false,
-                          .span = session->brush.span,
-                          .from = jump.at - absl::Seconds(45),
-                          .to = jump.at + absl::Seconds(15)};
+        shell->SetBrush(session, half,
+                        {.live = false,
+                         .span = session->brush.span,
+                         .from = jump.at - absl::Seconds(45),
+                         .to = jump.at + absl::Seconds(15)});
       }
     }
     void operator()(const SelectCommand& command) const { session->selection = command.selection; }
     void operator()(const BrushCommand& command) const {
-      session->brush = command.brush;
-      if (!command.brush.live || command.brush.span == shell->settings_.span) return;
-      shell->settings_.span = command.brush.span;
-      shell->settings_.Changed();
+      shell->SetBrush(session, half, command.brush);
     }
     void operator()(const CopyCommand& command) const {
       shell->host_->Copy(command.text);
@@ -447,10 +461,27 @@ void Shell::Carry(Session* session) {
       shell->ask_restart_ = command.executor_id;
     }
     void operator()(const StopClusterCommand&) const { shell->ask_stop_ = true; }
-    void operator()(const ShowClusterCommand& command) const { shell->cluster_ = command.index; }
+    void operator()(const ShowClusterCommand& command) const {
+      shell->ShowClusterIn(half, command.index);
+    }
   };
-  for (const Command& command : commands_.all()) std::visit(Visitor{this, session}, command);
-  commands_.Clear();
+  for (const Command& command : commands->all()) std::visit(Visitor{this, session, half}, command);
+  commands->Clear();
+}
+
+std::vector<ClusterEntry> Shell::Entries(const std::vector<Session*>& sessions) {
+  std::vector<ClusterEntry> entries;
+  if (sessions.size() < 2) return entries;
+  for (const Session* each : sessions) {
+    const ClusterFacts& facts = each->model().cluster();
+    const Verdict& verdict = each->model().verdict();
+    entries.push_back({each->source().title(),
+                       std::max({verdict.start.mood, verdict.gpus.mood, verdict.failure.mood}),
+                       absl::StrCat(PhaseText(facts.phase), " ",
+                                    facts.by_state[v1::SLOT_STATE_RUNNING], "/", facts.num_slots),
+                       each->number()});
+  }
+  return entries;
 }
 
 void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
@@ -463,6 +494,9 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     DrawNotices();
     return;
   }
+  numbers_.clear();
+  for (const Session* each : sessions) numbers_.push_back(each->number());
+  Session* other = FollowCompared(sessions);
   cluster_ = std::clamp(cluster_, 0, static_cast<int>(sessions.size()) - 1);
   Session* session = sessions[static_cast<size_t>(cluster_)];
   if (settings_.TakeLoaded()) {
@@ -480,26 +514,19 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   if (const absl::Status status = session->TakeRecordingError(); !status.ok())
     Notify(std::string(status.message()), Mood::kBad);
   Keys(session);
+  if (other != nullptr) {
+    DrawCompared(sessions, {session, other});
+    return;
+  }
   ViewContext context{.model = session->model(),
                       .theme = session->model().health().stale ? stale_theme_ : theme_,
                       .selection = session->selection,
                       .brush = session->brush,
                       .scale = Scale(),
                       .operator_allowed = session->operator_allowed(),
-                      .clusters = {},
+                      .clusters = Entries(sessions),
                       .cluster = cluster_,
                       .focus_filter = false};
-  if (sessions.size() > 1) {
-    for (const Session* each : sessions) {
-      const ClusterFacts& facts = each->model().cluster();
-      const Verdict& verdict = each->model().verdict();
-      context.clusters.push_back(
-          {each->source().title(),
-           std::max({verdict.start.mood, verdict.gpus.mood, verdict.failure.mood}),
-           absl::StrCat(PhaseText(facts.phase), " ", facts.by_state[v1::SLOT_STATE_RUNNING], "/",
-                        facts.num_slots)});
-    }
-  }
   const ImGuiViewport* viewport = ImGui::GetMainViewport();
   const float top = DrawStatus(context, session, frame);
   const ImVec2 room(viewport->Size.x, std::max(64.0F, viewport->Size.y - top));
@@ -546,7 +573,7 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   DrawQuestions(session);
   DrawKeys();
   DrawNotices();
-  Carry(session);
+  Carry(session, &commands_, -1);
 }
 
 }  // namespace millrace::dashboard

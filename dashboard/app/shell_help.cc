@@ -20,6 +20,7 @@ constexpr const char* kKeyHelp[][2] = {
     {",  .", "earlier, later: the span of time, or the place in a recording"},
     {"-  =", "more time, less time"},
     {"Z", "the panel in front alone, and back"},
+    {"C", "the panel in front of two clusters beside each other, and back"},
     {"T", "dark, light, colour-blind"},
     {"drag", "over any plot: that span of time in all panels"},
     {"Ctrl+wheel", "over a plot: more or less time"},

@@ -58,6 +58,18 @@ TEST_P(TextTest, TheDetailsOfANodeCanBeRead) {
   LookAtAll("worker:3");
 }
 
+TEST_P(TextTest, TwoBesideEachOtherCanBeRead) {
+  Open(8, GetParam());
+  Open(200, "", nullptr, "worker:3");
+  Press(ImGuiKey_C);
+  ASSERT_TRUE(shell_->comparing());
+  for (const Panel panel : kPanels) {
+    Press(KeyOf(panel));
+    Frames(4);
+    ExpectReadable("beside another one, " + std::string(PanelName(panel)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Scenarios, TextTest, testing::ValuesIn(DemoScenarios()),
                          [](const testing::TestParamInfo<std::string>& info) {
                            std::string name = info.param;

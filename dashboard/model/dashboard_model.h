@@ -91,6 +91,8 @@ class DashboardModel {
   [[nodiscard]] bool has_data() const { return has_data_; }
   // On the coordinator's clock: goes on while the link is down.
   [[nodiscard]] absl::Time now() const { return now_; }
+  // The viewer's clock less the coordinator's, as of the last update.
+  [[nodiscard]] absl::Duration clock_offset() const { return clock_offset_; }
   // Of the newest update.
   [[nodiscard]] absl::Time data_time() const { return data_time_; }
   [[nodiscard]] const ModelOptions& options() const { return options_; }

@@ -14,6 +14,7 @@ namespace millrace::dashboard {
 namespace {
 
 constexpr float kWide = 880;
+constexpr float kHalf = 640;  // of the smallest window
 constexpr TableColumn kLaneHeaders[kLaneColumns] = {
     {.name = "node", .tip = "Role and task", .width_px = 106},
     {.name = "queue", .tip = "Of the node", .width_px = 60},
@@ -59,11 +60,16 @@ constexpr TableColumn kLedgerColumns[] = {
      .from_px = 860},
     {.name = "done", .tip = "Partitions done, of all", .width_px = 104, .number = true},
     {.name = "rows/s", .tip = "Received by all nodes", .width_px = 70, .number = true},
-    {.name = "rows", .tip = "Received by all nodes so far", .width_px = 70, .number = true},
+    {.name = "rows",
+     .tip = "Received by all nodes so far",
+     .width_px = 70,
+     .number = true,
+     .from_px = kHalf},
     {.name = "fed again",
      .tip = "Partitions that had to be fed once more",
      .width_px = 74,
-     .number = true},
+     .number = true,
+     .from_px = kHalf},
     {.name = "left",
      .tip = "Time until all partitions are done, at this pace",
      .width_px = 106,
@@ -391,6 +397,13 @@ void FeedPanel::Draw(const ViewContext& context, Commands* commands) {
       std::clamp(ImGui::GetContentRegionAvail().y * 0.3F, 80 * context.scale, 200 * context.scale),
       commands);
   Lanes(context, commands);
+}
+
+void FeedPanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const FeedPanel&>(other);
+  dirty_ = dirty_ || filter_ != from.filter_;
+  filter_ = from.filter_;
+  table_.TakeOrder(from.table_);
 }
 
 }  // namespace millrace::dashboard

@@ -19,6 +19,7 @@ class FeedPanel : public PanelView {
  public:
   FeedPanel();
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   struct Lane {

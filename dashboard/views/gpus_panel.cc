@@ -289,4 +289,8 @@ void GpusPanel::Draw(const ViewContext& context, Commands* commands) {
   Past(context, commands);
 }
 
+void GpusPanel::TakeChoices(const PanelView& other) {
+  metric_ = static_cast<const GpusPanel&>(other).metric_;
+}
+
 }  // namespace millrace::dashboard

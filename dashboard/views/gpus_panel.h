@@ -18,6 +18,7 @@ namespace millrace::dashboard {
 class GpusPanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   // A cell: a GPU, or the place of one on a host that does not tell.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "dashboard/model/format.h"
 #include "dashboard/views/widgets.h"
@@ -112,6 +113,29 @@ std::string Csv(const ViewContext& context, std::span<const HistoryLine> lines) 
 
 }  // namespace
 
+double FirstTick(const ViewContext& context, double from, double step) {
+  const double zero = context.shared == nullptr ? 0 : Seconds(context.shared->zero);
+  return zero + std::ceil((from - zero) / step) * step;
+}
+
+std::string TickLabel(const ViewContext& context, absl::Time time, double step) {
+  if (context.shared == nullptr) {
+    return absl::FormatTime(step < 60 ? "%H:%M:%S" : "%H:%M", time, context.model.options().zone);
+  }
+  const auto since = std::llround(absl::ToDoubleSeconds(time - context.shared->zero));
+  const auto seconds = std::llabs(since);
+  const char* sign = since < 0 ? "-" : since > 0 ? "+" : "";
+  if (seconds < 3600) return absl::StrFormat("%s%d:%02d", sign, seconds / 60, seconds % 60);
+  return absl::StrFormat("%s%d:%02d:%02d", sign, seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+double SharedMost(const ViewContext& context, const std::string& id, double value) {
+  if (context.shared == nullptr) return value;
+  (*context.shared->mine)[id] = value;
+  const auto other = context.shared->theirs->find(id);
+  return other == context.shared->theirs->end() ? value : std::max(value, other->second);
+}
+
 void SetupTimeTicks(const ViewContext& context, double from, double to, float width) {
   const double step = absl::ToDoubleSeconds(
       TickStep(absl::Seconds(to - from), std::max(0.0F, width) / (90 * context.scale)));
@@ -119,10 +143,9 @@ void SetupTimeTicks(const ViewContext& context, double from, double to, float wi
   std::vector<std::string> labels;
   // A label stands around its tick: near the right edge it would be cut.
   const double last = to - (to - from) * (30 * context.scale) / std::max(60.0F, width);
-  for (double at = std::ceil(from / step) * step; at <= last && places.size() < 64; at += step) {
+  for (double at = FirstTick(context, from, step); at <= last && places.size() < 64; at += step) {
     places.push_back(at);
-    labels.push_back(absl::FormatTime(step < 60 ? "%H:%M:%S" : "%H:%M", FromSeconds(at),
-                                      context.model.options().zone));
+    labels.push_back(TickLabel(context, FromSeconds(at), step));
   }
   std::vector<const char*> texts;
   texts.reserve(labels.size());
@@ -289,6 +312,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
         if (Known(point.max)) top = std::max<double>(top, point.max);
       }
     }
+    top = SharedMost(context, id, top);
     top = unit == ValueUnit::kBytes ? AxisTopBytes(top * 1.05) : AxisTop(top * 1.05);
   }
   ImPlot::SetupAxes(nullptr, nullptr, ImPlotAxisFlags_NoHighlight, ImPlotAxisFlags_NoHighlight);
@@ -392,7 +416,7 @@ void Sparkline(const Theme& theme, ImVec2 size, std::span<const HistoryPoint> po
 }
 
 void PastMark(const ViewContext& context) {
-  if (context.brush.live) return;
+  if (context.brush.live || context.shared != nullptr) return;
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
   SmallText(context.theme,

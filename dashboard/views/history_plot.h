@@ -4,7 +4,8 @@
 // and the small line without axes that stands in tables.
 //
 // Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline(), TrendArrow(),
-// BrushPlot(), SetupTimeTicks(), MarkPlot(), MarkLine(), PointsFor().
+// BrushPlot(), SetupTimeTicks(), FirstTick(), TickLabel(), SharedMost(), MarkPlot(), MarkLine(),
+// PointsFor().
 //
 //   const HistoryLine lines[] = {{"rows", points, theme.accent}};
 //   HistoryPlot(context, "##rows", size, lines, ValueUnit::kRows, &commands);
@@ -51,7 +52,7 @@ struct HistoryLine {
 };
 
 // Draws `lines` over the time brush; the y axis begins at zero and ends at `ceiling` or, if that is
-// 0, above the greatest value.
+// 0, above the greatest value: of both clusters, if two are beside each other.
 void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
                  std::span<const HistoryLine> lines, ValueUnit unit, float ceiling,
                  Commands* commands);
@@ -59,6 +60,14 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
 // For plots of other things over the same time, within BeginPlot(): ticks whose labels have room,
 // and what hands do to the time brush. Seconds since 1970.
 void SetupTimeTicks(const ViewContext& context, double from, double to, float width);
+// The first tick at or after `from`: whole steps from the clock's zero, or from that of shared
+// axes.
+[[nodiscard]] double FirstTick(const ViewContext& context, double from, double step);
+// "10:41:07", with steps of a minute or more "10:41"; of shared axes "+1:20", minutes and seconds.
+[[nodiscard]] std::string TickLabel(const ViewContext& context, absl::Time time, double step);
+// `value`, or what the other of two clusters had last under this id, if that is more. For limits of
+// axes; -SharedMost(-value) is the least.
+[[nodiscard]] double SharedMost(const ViewContext& context, const std::string& id, double value);
 void BrushPlot(const ViewContext& context, double from, double to, Commands* commands);
 // And marks of what happened meanwhile, drawn over the lines.
 void MarkPlot(const ViewContext& context, double from, double to, Commands* commands);
@@ -71,7 +80,8 @@ void MarkLine(const ViewContext& context, ImDrawList* list, const TimelineMark& 
 void Sparkline(const Theme& theme, ImVec2 size, std::span<const HistoryPoint> points,
                absl::Time from, absl::Time to, float ceiling, ImU32 color);
 
-// On the current line, if the past is looked at: as of when the values beside it are.
+// On the current line, if the past is looked at: as of when the values beside it are. Not with
+// shared axes, above which that stands for all of the panel.
 void PastMark(const ViewContext& context);
 
 // "↗", "→" or "↘": how the last seconds compare with the half minute before them. Empty: not known.

@@ -65,7 +65,7 @@ void LogsPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const DashboardModel& model = context.model;
   const float room = ImGui::GetContentRegionAvail().x / context.scale;
   const bool other_text = FilterField(theme, "##search", "search   /", context.focus_filter,
-                                      std::clamp(room - 590, 90.0F, 240.0F), context.scale, &text_);
+                                      std::clamp(room - 590, 78.0F, 240.0F), context.scale, &text_);
   ImGui::SameLine();
   static constexpr const char* kLevels[] = {"all", "info", "warnings", "errors"};
   // Among other lines, the place where the user was reading is elsewhere.
@@ -253,6 +253,13 @@ void LogsPanel::Draw(const ViewContext& context, Commands* commands) {
   complete_ = filter_.Update(model.logs(), kLinesPerFrame);
   Toolbar(context, commands);
   Lines(context, commands);
+}
+
+void LogsPanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const LogsPanel&>(other);
+  text_ = from.text_;
+  level_ = from.level_;
+  only_selected_ = from.only_selected_;
 }
 
 }  // namespace millrace::dashboard

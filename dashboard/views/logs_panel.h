@@ -21,6 +21,7 @@ namespace millrace::dashboard {
 class LogsPanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   void Toolbar(const ViewContext& context, Commands* commands);

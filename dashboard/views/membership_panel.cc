@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kShownJson = 64 << 10;
 constexpr size_t kShownChanges = 200;
 constexpr float kEpochsPx = 250;
+constexpr float kAbovePx = 690;
 
 std::string Summary(const MembershipEpoch& epoch) {
   if (epoch.first) return "first known";
@@ -276,10 +277,13 @@ void MembershipPanel::Draw(const ViewContext& context, Commands* commands) {
   }
   Refresh(context);
   const ImVec2 room = ImGui::GetContentRegionAvail();
-  const float left = std::min(kEpochsPx * context.scale, room.x * 0.4F);
-  if (ImGui::BeginChild("left", ImVec2(left, room.y))) Epochs(context, commands);
+  // Epochs at the left or, where that leaves too little for addresses, above.
+  const bool above = room.x < kAbovePx * context.scale;
+  const ImVec2 epochs = above ? ImVec2(room.x, room.y * 0.4F)
+                              : ImVec2(std::min(kEpochsPx * context.scale, room.x * 0.4F), room.y);
+  if (ImGui::BeginChild("left", epochs)) Epochs(context, commands);
   ImGui::EndChild();
-  ImGui::SameLine(0, 12 * context.scale);
+  if (!above) ImGui::SameLine(0, 12 * context.scale);
   if (ImGui::BeginChild("right", ImGui::GetContentRegionAvail())) {
     static constexpr const char* kForms[] = {"tree", "JSON", "environment"};
     int form = form_;
@@ -294,6 +298,10 @@ void MembershipPanel::Draw(const ViewContext& context, Commands* commands) {
     }
   }
   ImGui::EndChild();
+}
+
+void MembershipPanel::TakeChoices(const PanelView& other) {
+  form_ = static_cast<const MembershipPanel&>(other).form_;
 }
 
 }  // namespace millrace::dashboard

@@ -21,6 +21,7 @@ namespace millrace::dashboard {
 class MembershipPanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   struct Task {

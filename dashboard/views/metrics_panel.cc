@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -218,10 +219,14 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
     if (log_) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
     // Over time it is the span of all panels, over steps all of them.
     const TimeRange range = Range(context);
-    const double from = axis_ == 0 ? plot.x_min : Seconds(range.from);
-    const double to = axis_ == 0 ? plot.x_max : std::max(Seconds(range.to), from + 1);
+    const auto most = [&](absl::string_view what, double value) {
+      return SharedMost(context, absl::StrCat(plot.name, what), value);
+    };
+    const double from = axis_ == 0 ? -most(" from", -plot.x_min) : Seconds(range.from);
+    const double to = axis_ == 0 ? most(" to", plot.x_max) : std::max(Seconds(range.to), from + 1);
     ImPlot::SetupAxisLimits(ImAxis_X1, from, to, ImPlotCond_Always);
-    ImPlot::SetupAxisLimits(ImAxis_Y1, plot.y_min, plot.y_max, ImPlotCond_Always);
+    ImPlot::SetupAxisLimits(ImAxis_Y1, -most(" low", -plot.y_min), most(" high", plot.y_max),
+                            ImPlotCond_Always);
     ImPlot::SetupAxisFormat(ImAxis_Y1, FormatValueAxis, nullptr);
     if (axis_ == 0) {
       SetupStepTicks(from, to, size.x, context.scale);
@@ -345,6 +350,15 @@ void MetricsPanel::Draw(const ViewContext& context, Commands* commands) {
     }
   }
   ImGui::EndChild();
+}
+
+void MetricsPanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const MetricsPanel&>(other);
+  const auto choices = [](const MetricsPanel& panel) {
+    return std::tie(panel.filter_, panel.alone_, panel.smoothing_, panel.axis_, panel.log_);
+  };
+  dirty_ = dirty_ || choices(*this) != choices(from);
+  std::tie(filter_, alone_, smoothing_, axis_, log_) = choices(from);
 }
 
 }  // namespace millrace::dashboard

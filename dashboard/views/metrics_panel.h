@@ -20,6 +20,7 @@ namespace millrace::dashboard {
 class MetricsPanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   struct Line {

@@ -16,9 +16,10 @@ namespace {
 
 // A panel beside the others in a window of 1280 pixels has room for 760.
 constexpr float kWide = 1000;
+constexpr float kMiddle = 690;  // more than a half of the smallest window
 constexpr TableColumn kHeaders[kNodeColumns] = {
     {.name = "node", .tip = "Role and task", .width_px = 92},
-    {.name = "host", .tip = "Where it runs", .width_px = 84},
+    {.name = "host", .tip = "Where it runs", .width_px = 84, .from_px = kMiddle},
     {.name = "pid", .tip = "Of its program", .width_px = 66, .number = true, .from_px = kWide},
     {.name = "state",
      .tip = "On the ladder from requested to finished",
@@ -233,6 +234,14 @@ void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
     }
   }
   table_.End();
+}
+
+void NodesPanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const NodesPanel&>(other);
+  dirty_ = dirty_ || filter_ != from.filter_ || states_ != from.states_;
+  filter_ = from.filter_;
+  states_ = from.states_;
+  table_.TakeOrder(from.table_);
 }
 
 }  // namespace millrace::dashboard

@@ -18,6 +18,7 @@ class NodesPanel : public PanelView {
  public:
   NodesPanel();
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   void Toolbar(const ViewContext& context, Commands* commands);

@@ -3,7 +3,7 @@
 // What every panel is: a class that draws a model and says what the user asked for. It does no I/O
 // and changes neither model nor selection; the app carries out its commands after the frame.
 //
-// Defines: ViewContext, Command and its kinds, Commands, PanelView, Range().
+// Defines: ViewContext, SharedAxes, Command and its kinds, Commands, PanelView, Range().
 //
 //   class NodesPanel : public PanelView {
 //    public:
@@ -20,6 +20,8 @@
 #define DASHBOARD_VIEWS_PANEL_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -85,6 +87,23 @@ struct ClusterEntry {
   std::string title;
   Mood mood = Mood::kNeutral;
   std::string summary;  // "running · 8/8"
+  uint64_t number = 0;  // stays, whatever its place in the list is
+};
+
+// What the span of time covers, on the coordinator's clock.
+struct TimeRange {
+  absl::Time from;
+  absl::Time to;
+};
+
+// Of a cluster that is drawn beside another one: both have the same axes.
+struct SharedAxes {
+  TimeRange range;  // of the live view
+  absl::Time zero;  // what both count their time from
+  // The greatest value of each plot, by its id: of this cluster, which plots fill in, and what the
+  // other one's were when it was drawn last. Both outlive the frame.
+  std::map<std::string, double>* mine = nullptr;
+  const std::map<std::string, double>* theirs = nullptr;
 };
 
 // All that a panel may look at. References are valid during Draw().
@@ -96,18 +115,15 @@ struct ViewContext {
   float scale = 1;                // of HiDPI: multiply sizes in pixels
   bool operator_allowed = false;  // actions are shown at all
   std::vector<ClusterEntry> clusters;
-  int cluster = 0;            // of `clusters`, the one that `model` is of
-  bool focus_filter = false;  // the user pressed "/": put the cursor into the filter field
+  int cluster = 0;                     // of `clusters`, the one that `model` is of
+  bool focus_filter = false;           // the user pressed "/": put the cursor into the filter field
+  const SharedAxes* shared = nullptr;  // nullptr: it is alone
 };
 
-// What the time brush covers, on the coordinator's clock.
-struct TimeRange {
-  absl::Time from;
-  absl::Time to;
-};
 [[nodiscard]] inline TimeRange Range(const ViewContext& context) {
   const TimeBrush& brush = context.brush;
   if (!brush.live) return {brush.from, brush.to};
+  if (context.shared != nullptr) return context.shared->range;
   const absl::Time now = context.model.now();
   // Of a young cluster all that there is, rather than the emptiness before it.
   const absl::Time begun = std::min(context.model.cluster().started, now) - absl::Seconds(2);
@@ -124,6 +140,9 @@ class PanelView {
 
   // Within the panel's window, which fills all that there is.
   virtual void Draw(const ViewContext& context, Commands* commands) = 0;
+  // Draws from now on what `other`, a panel of the same class, was told to: its filter, its metric,
+  // the order of its rows. What is folded out and scrolled to stays its own.
+  virtual void TakeChoices(const PanelView& /*other*/) {}
 };
 
 }  // namespace millrace::dashboard

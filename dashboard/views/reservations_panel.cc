@@ -352,11 +352,13 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
   } else if (slowest_step_ >= 0) {
     const Step& step = steps_[static_cast<size_t>(slowest_step_)];
     ImGui::AlignTextToFramePadding();
-    Text(theme,
-         absl::StrCat("slowest step: ", SlotStateText(step.state), ", median ",
-                      FormatSpan(step.p50), ", p99 ", FormatSpan(step.p99), ", longest ",
-                      FormatSpan(step.max), " (", model.NodeName(step.slowest), ")"),
-         theme.dim);
+    const std::string most =
+        absl::StrCat(", longest ", FormatSpan(step.max), " (", model.NodeName(step.slowest), ")");
+    const std::string begin = absl::StrCat("slowest step: ", SlotStateText(step.state));
+    const std::string all = absl::StrCat(begin, ", median ", FormatSpan(step.p50), ", p99 ",
+                                         FormatSpan(step.p99), most);
+    const float room = ImGui::GetContentRegionAvail().x - 40 * context.scale;
+    Text(theme, ImGui::CalcTextSize(all.c_str()).x <= room ? all : begin + most, theme.dim);
     if (ImGui::IsItemClicked()) commands->Select({.node = step.slowest});
     if (BeginTip()) {
       for (const Step& each : steps_) {
@@ -389,6 +391,13 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
     Refresh(context);
   }
   Waterfall(context, commands);
+}
+
+void ReservationsPanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const ReservationsPanel&>(other);
+  state_filter_ = from.state_filter_;
+  if (slowest_first_ != from.slowest_first_) version_ = 0;
+  slowest_first_ = from.slowest_first_;
 }
 
 }  // namespace millrace::dashboard

@@ -18,6 +18,7 @@ namespace millrace::dashboard {
 class ReservationsPanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   // Of one step of the ladder, over the slots that have taken it.

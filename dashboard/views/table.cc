@@ -76,6 +76,10 @@ bool SortableTable::Begin(const Theme& theme, float scale, ImGuiTableFlags more,
       ImGuiTableFlags_NoBordersInBody;
   if (!ImGui::BeginTable(id_, static_cast<int>(columns_.size()), kFlags | more)) return false;
   TableHeaders(theme, columns_, scale, frozen);
+  if (std::exchange(taken_, false)) {
+    ImGui::TableSetColumnSortDirection(
+        column_, descending_ ? ImGuiSortDirection_Descending : ImGuiSortDirection_Ascending, false);
+  }
   ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
   if (specs != nullptr && specs->SpecsDirty) {
     specs->SpecsDirty = false;
@@ -87,6 +91,13 @@ bool SortableTable::Begin(const Theme& theme, float scale, ImGuiTableFlags more,
     descending_ = descending;
   }
   return true;
+}
+
+void SortableTable::TakeOrder(const SortableTable& other) {
+  if (column_ == other.column_ && descending_ == other.descending_) return;
+  column_ = other.column_;
+  descending_ = other.descending_;
+  changed_ = taken_ = true;
 }
 
 void SortableTable::End() { ImGui::EndTable(); }

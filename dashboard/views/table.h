@@ -57,6 +57,8 @@ class SortableTable {
   // The order follows from values, which change all the time, and not only from which rows there
   // are.
   [[nodiscard]] bool by_value() const { return column_ != 0 || descending_; }
+  // Has the order of `other`, whose columns are the same, from the next Begin() on.
+  void TakeOrder(const SortableTable& other);
   // True once after the user has chosen another order.
   [[nodiscard]] bool TakeChange() { return std::exchange(changed_, false); }
 
@@ -73,6 +75,7 @@ class SortableTable {
   int column_ = 0;
   bool descending_ = false;
   bool changed_ = false;
+  bool taken_ = false;  // the order, and ImGui has not been told yet
 };
 
 }  // namespace millrace::dashboard

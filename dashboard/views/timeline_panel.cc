@@ -151,6 +151,14 @@ void TimelinePanel::Strip(const ViewContext& context, ClusterMetric metric, ImVe
   const TimeRange range = Range(context);
   context.model.cluster_history(metric).Query(0, range.from, range.to, PointsFor(max.x - min.x),
                                               &points_);
+  if (ceiling == 0 && context.shared != nullptr) {
+    float top = 0;
+    for (const HistoryPoint& point : points_) {
+      if (Known(point.max)) top = std::max(top, point.max);
+    }
+    ceiling = static_cast<float>(
+        SharedMost(context, absl::StrCat("strip", static_cast<int>(metric)), top));
+  }
   ImGui::SetCursorScreenPos(ImVec2(min.x, min.y + 2));
   Sparkline(context.theme, ImVec2(max.x - min.x, max.y - min.y - 4), points_, range.from, range.to,
             ceiling, color);
@@ -164,13 +172,12 @@ void TimelinePanel::Axis(const ViewContext& context, ImVec2 min, ImVec2 max) {
       TickStep(range.to - range.from, std::max(0.0F, max.x - min.x) / (84 * context.scale)));
   ImDrawList* list = ImGui::GetWindowDrawList();
   int count = 0;
-  for (double at = std::ceil(from / step) * step; at <= to && count < 64; at += step, ++count) {
+  for (double at = FirstTick(context, from, step); at <= to && count < 64; at += step, ++count) {
     const absl::Time time = absl::FromUnixMicros(static_cast<int64_t>(at * 1e6));
     const float x = PlaceOf(time, range, min.x, max.x);
     list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y - kSmallSize * context.scale - 2),
                   Fade(context.theme.line, 0.7F));
-    const std::string text =
-        absl::FormatTime(step < 60 ? "%H:%M:%S" : "%H:%M", time, context.model.options().zone);
+    const std::string text = TickLabel(context, time, step);
     const float width = ImGui::CalcTextSize(text.c_str()).x * kSmallSize / kTextSize;
     if (x + width / 2 > max.x || x - width / 2 < min.x) continue;
     Label(context.theme, ImVec2(x - width / 2, max.y - kSmallSize * context.scale - 1), text,
@@ -451,6 +458,13 @@ void TimelinePanel::Draw(const ViewContext& context, Commands* commands) {
   if (wide) ImGui::SameLine(0, 8 * context.scale);
   if (ImGui::BeginChild("list", ImGui::GetContentRegionAvail())) List(context, commands);
   ImGui::EndChild();
+}
+
+void TimelinePanel::TakeChoices(const PanelView& other) {
+  const auto& from = static_cast<const TimelinePanel&>(other);
+  dirty_ = dirty_ || severity_ != from.severity_ || filter_ != from.filter_;
+  severity_ = from.severity_;
+  filter_ = from.filter_;
 }
 
 }  // namespace millrace::dashboard

@@ -24,6 +24,7 @@ namespace millrace::dashboard {
 class TimelinePanel : public PanelView {
  public:
   void Draw(const ViewContext& context, Commands* commands) override;
+  void TakeChoices(const PanelView& other) override;
 
  private:
   void Lanes(const ViewContext& context, ImVec2 size, Commands* commands);
