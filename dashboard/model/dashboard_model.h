@@ -154,7 +154,7 @@ class DashboardModel {
   [[nodiscard]] uint64_t slots_version() const { return slots_version_; }  // slots
   // Slots, or which queues nodes have.
   [[nodiscard]] uint64_t queues_version() const { return queues_version_; }
-  // Which hosts and GPUs there are, and which of them are not known.
+  // Which hosts and GPUs there are, and which of them are not known or have not told.
   [[nodiscard]] uint64_t hosts_version() const { return hosts_version_; }
 
  private:
@@ -179,7 +179,8 @@ class DashboardModel {
   void TakeNode(const v1::WatchUpdate::Node& node);
   void TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node);
   void TakeGpus(const v1::NodeSample& sample, NodeState* node, NodeCounters* before);
-  int GpuOf(int host, const v1::GpuSample& sample);
+  // `of_node`: how many GPUs its node has.
+  int GpuOf(int host, const v1::GpuSample& sample, size_t of_node);
   void TakeGpu(const v1::GpuSample& sample, int gpu);
   void TakeFeed(const v1::FeedInfo& info);
   void TakeMetric(const v1::MetricPoint& point);

@@ -155,6 +155,8 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
     const absl::Duration pace = std::min(received - node.sampled, absl::Seconds(30));
     sample_pace_ = std::max(absl::Seconds(1), sample_pace_ + (pace - sample_pace_) / 64);
   }
+  // Of a host without GPUs nothing else tells that it has none.
+  if (node.sampled == absl::InfinitePast()) hosts_changed_ = true;
   node.sampled = std::max(node.sampled, received);
   const absl::Time time = TimeFromProto(sample.time());
   const bool same_attempt = before.attempt == sample.attempt();
@@ -275,7 +277,7 @@ void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node, Nod
       // A host's GPUs keep their order, so that they are nearly never looked for.
       int& id = ids[static_cast<size_t>(i)];
       if (id < 0 || gpus_[id].uuid != proto.uuid() || gpus_[id].host != node->host_index) {
-        id = GpuOf(node->host_index, proto);
+        id = GpuOf(node->host_index, proto, static_cast<size_t>(sample.gpus_size()));
       }
       if (id >= 0) TakeGpu(proto, id);
     }
@@ -293,7 +295,7 @@ void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node, Nod
   }
 }
 
-int DashboardModel::GpuOf(int host, const v1::GpuSample& sample) {
+int DashboardModel::GpuOf(int host, const v1::GpuSample& sample, size_t of_node) {
   const std::string key =
       absl::StrCat(host, "\n", sample.uuid(), "\n",
                    sample.uuid().empty() ? static_cast<int>(sample.index()) : 0);
@@ -304,6 +306,13 @@ int DashboardModel::GpuOf(int host, const v1::GpuSample& sample) {
     return -1;
   }
   const int id = static_cast<int>(gpus_.size());
+  if (gpus_.size() == gpus_.capacity()) {
+    // For those of all nodes, if each has as many: to move them later takes long.
+    const size_t all = std::min(nodes_.size() * of_node, kMaxGpus);
+    gpus_.reserve(std::max(2 * gpus_.size(), all));
+    gpu_ids_.reserve(gpus_.capacity());
+    gpu_by_uuid_.reserve(gpus_.capacity());
+  }
   gpu_ids_.emplace(key, id);
   if (!sample.uuid().empty()) gpu_by_uuid_[sample.uuid()] = id;
   hosts_changed_ = true;

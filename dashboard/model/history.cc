@@ -1,11 +1,16 @@
 #include "dashboard/model/history.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace millrace::dashboard {
 namespace {
+
+// Series of the second before that are packed with each value that is recorded.
+constexpr size_t kPackedAtOnce = 128;
 
 int64_t SecondOf(absl::Time time) { return absl::ToUnixSeconds(time); }
 
@@ -36,13 +41,130 @@ float FloatCodec::Decode(Code code) const {
   return value;
 }
 
+// ---- packed columns ----
+
+void BitColumn::Reserve(size_t bits) {
+  words_.reserve((bits + 63) / 64);
+  before_.reserve((bits + 64 * kWordsPerCount - 1) / (64 * kWordsPerCount));
+}
+
+void BitColumn::Add(bool bit) {
+  if (size_ % (64 * kWordsPerCount) == 0) before_.push_back(static_cast<uint32_t>(ones_));
+  if (size_ % 64 == 0) words_.push_back(0);
+  if (bit) {
+    words_.back() |= uint64_t{1} << (size_ % 64);
+    ++ones_;
+  }
+  ++size_;
+}
+
+size_t BitColumn::OnesBefore(size_t index) const {
+  const size_t word = index / 64;
+  size_t ones = before_[word / kWordsPerCount];
+  for (size_t i = word / kWordsPerCount * kWordsPerCount; i < word; ++i) {
+    ones += static_cast<size_t>(std::popcount(words_[i]));
+  }
+  const uint64_t below = (uint64_t{1} << (index % 64)) - 1;
+  return ones + static_cast<size_t>(std::popcount(words_[word] & below));
+}
+
+size_t BitColumn::memory_bytes() const { return CapacityBytes(words_) + CapacityBytes(before_); }
+
+template <typename Codec>
+typename Codec::Code History<Codec>::Fine::at(size_t series) const {
+  if (!packed) return series < values.size() ? values[series] : Code{0};
+  return is_known.at(series) ? values[is_known.OnesBefore(series)] : Code{0};
+}
+
+template <typename Codec>
+void History<Codec>::Coarse::Add(Code min, Code max, Code mean) {
+  is_known.Add(mean != 0);
+  if (mean == 0) return;
+  values.push_back(mean);
+  differ.Add(min != max || min != mean);
+  if (min == max && min == mean) return;
+  values.push_back(min);
+  values.push_back(max);
+}
+
+template <typename Codec>
+bool History<Codec>::Coarse::At(size_t series, Code* min, Code* max, Code* mean) const {
+  if (!is_known.at(series)) return false;
+  const size_t known = is_known.OnesBefore(series);
+  const Code* value = values.data() + known + 2 * differ.OnesBefore(known);
+  *mean = value[0];
+  *min = differ.at(known) ? value[1] : value[0];
+  *max = differ.at(known) ? value[2] : value[0];
+  return true;
+}
+
+template <typename Codec>
+void History<Codec>::BeginPacking() {
+  PackSome(SIZE_MAX);
+  if (fine_.empty()) return;
+  const Fine& column = fine_.back();
+  const size_t size = column.values.size();
+  // Bits and their counts, and what is known.
+  if (size / 8 + size / 128 + column.known * sizeof(Code) >= size * sizeof(Code)) return;
+  packing_ = Fine();
+  packing_.second = column.second;
+  packing_.packed = true;
+  packing_.known = column.known;
+  packing_.values.reserve(column.known);
+  packing_.is_known.Reserve(size);
+  packed_ = 0;
+}
+
+template <typename Codec>
+void History<Codec>::PackSome(size_t count) {
+  if (packed_ == SIZE_MAX) return;
+  // The newest one is being written; this one is before it, until it is too old.
+  auto column = fine_.end();
+  while (column != fine_.begin() && (column - 1)->second >= packing_.second) --column;
+  if (column == fine_.end() || column->second != packing_.second) {
+    packed_ = SIZE_MAX;
+    return;
+  }
+  const std::vector<Code>& values = column->values;
+  const size_t end = count < values.size() - packed_ ? packed_ + count : values.size();
+  for (; packed_ < end; ++packed_) {
+    const Code code = values[packed_];
+    packing_.is_known.Add(code != 0);
+    if (code != 0) packing_.values.push_back(code);
+  }
+  if (packed_ < values.size()) return;
+  packed_ = SIZE_MAX;
+  std::swap(*column, packing_);
+  spare_ = std::move(packing_.values);
+  packing_ = Fine();
+}
+
+// For a value that comes late.
+template <typename Codec>
+void History<Codec>::Unpack(Fine* column) {
+  if (packed_ != SIZE_MAX && packing_.second == column->second) PackSome(SIZE_MAX);
+  if (!column->packed) return;
+  std::vector<Code> values(column->is_known.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = column->at(i);
+  column->values = std::move(values);
+  column->is_known = BitColumn();
+  column->packed = false;
+}
+
+// ---- recording ----
+
 template <typename Codec>
 void History<Codec>::Record(size_t series, absl::Time time, float value) {
   if (!Known(value) || !std::isfinite(value)) return;
   const int64_t second = SecondOf(time);
   if (fine_.empty() || second > fine_.back().second) {
-    fine_.emplace_back().second = second;
-    fine_.back().values.reserve(fine_.size() > 1 ? fine_[fine_.size() - 2].values.size() : 0);
+    const size_t series_before = fine_.empty() ? 0 : fine_.back().values.size();
+    BeginPacking();
+    Fine& column = fine_.emplace_back();
+    column.second = second;
+    column.values = std::exchange(spare_, {});
+    column.values.clear();
+    column.values.reserve(series_before);
     while (static_cast<int>(fine_.size()) > kFineColumns ||
            fine_.front().second <= second - kFineColumns) {
       fine_.pop_front();
@@ -53,9 +175,12 @@ void History<Codec>::Record(size_t series, absl::Time time, float value) {
     column = std::lower_bound(fine_.begin(), fine_.end(), second,
                               [](const Fine& fine, int64_t at) { return fine.second < at; });
     if (column->second != second) return;  // nothing else came in that second: too late for it
+    Unpack(&*column);
   }
   if (column->values.size() <= series) column->values.resize(series + 1, 0);
+  if (column->values[series] == 0) ++column->known;
   column->values[series] = codec_.Encode(value);
+  PackSome(kPackedAtOnce);
 
   const int64_t ten = second - second % kCoarseSeconds;
   if (ten < open_.second) return;
@@ -88,9 +213,11 @@ void History<Codec>::Close() {
     const size_t size = closing_.count.size();
     Coarse& column = coarse_.emplace_back();
     column.second = closing_.second;
-    column.min.resize(size);
-    column.max.resize(size);
-    column.mean.resize(size);
+    column.is_known.Reserve(size);
+    if (coarse_.size() > 1) {
+      const size_t last = coarse_[coarse_.size() - 2].values.size();
+      column.values.reserve(last + last / 8);
+    }
     while (static_cast<int>(coarse_.size()) > kCoarseColumns ||
            coarse_.front().second <= closing_.second - int64_t{kCoarseColumns} * kCoarseSeconds) {
       coarse_.pop_front();
@@ -111,11 +238,14 @@ void History<Codec>::CloseSome(size_t count) {
   const size_t end = count < size - closed_ ? closed_ + count : size;
   for (; closed_ < end; ++closed_) {
     const size_t i = closed_;
-    if (closing_.count[i] == 0) continue;
-    column.min[i] = codec_.Encode(closing_.min[i]);
-    column.max[i] = codec_.Encode(closing_.max[i]);
-    column.mean[i] = codec_.Encode(closing_.sum[i] / closing_.count[i]);
+    if (closing_.count[i] == 0) {
+      column.Add(0, 0, 0);
+    } else {
+      column.Add(codec_.Encode(closing_.min[i]), codec_.Encode(closing_.max[i]),
+                 codec_.Encode(closing_.sum[i] / closing_.count[i]));
+    }
   }
+  if (closed_ == size) column.values.shrink_to_fit();
 }
 
 template <typename Codec>
@@ -128,19 +258,17 @@ float History<Codec>::ValueAt(size_t series, absl::Time time, absl::Duration hol
   while (column != fine_.begin()) {
     --column;
     if (column->second < oldest) return kUnknown;
-    if (series < column->values.size() && column->values[series] != 0) {
-      return codec_.Decode(column->values[series]);
-    }
+    if (const Code code = column->at(series); code != 0) return codec_.Decode(code);
   }
   auto ten = std::upper_bound(coarse_.begin(), coarse_.end(), second,
                               [](int64_t at, const Coarse& coarse) { return at < coarse.second; });
   if (ten == coarse_.begin()) return kUnknown;
   --ten;
-  if (ten->second + kCoarseSeconds <= oldest || series >= ten->mean.size() ||
-      ten->mean[series] == 0) {
+  Code min = 0, max = 0, mean = 0;
+  if (ten->second + kCoarseSeconds <= oldest || !ten->At(series, &min, &max, &mean)) {
     return kUnknown;
   }
-  return codec_.Decode(ten->mean[series]);
+  return codec_.Decode(mean);
 }
 
 template <typename Codec>
@@ -177,10 +305,11 @@ void History<Codec>::Query(size_t series, absl::Time from, absl::Time to, int ma
   int64_t carried_at = 0;
   for (const Coarse& column : coarse_) {
     if (column.second + kCoarseSeconds > fine_from || column.second > last) break;
-    if (series >= column.mean.size() || column.mean[series] == 0) continue;
-    const float min = codec_.Decode(column.min[series]);
-    const float max = codec_.Decode(column.max[series]);
-    const float mean = codec_.Decode(column.mean[series]);
+    Code codes[3] = {};
+    if (!column.At(series, &codes[0], &codes[1], &codes[2])) continue;
+    const float min = codec_.Decode(codes[0]);
+    const float max = codec_.Decode(codes[1]);
+    const float mean = codec_.Decode(codes[2]);
     for (int64_t second = std::max(column.second, first);
          second < column.second + kCoarseSeconds && second <= last; ++second) {
       add(second, min, max, mean, 1);
@@ -188,8 +317,9 @@ void History<Codec>::Query(size_t series, absl::Time from, absl::Time to, int ma
   }
   for (const Fine& column : fine_) {
     if (column.second > last) break;
-    if (series >= column.values.size() || column.values[series] == 0) continue;
-    const float value = codec_.Decode(column.values[series]);
+    const Code code = column.at(series);
+    if (code == 0) continue;
+    const float value = codec_.Decode(code);
     if (Known(carried)) {
       const int64_t until = std::min(column.second, carried_at + held + 1);
       for (int64_t second = std::max(carried_at + 1, first); second < until; ++second) {
@@ -222,9 +352,15 @@ absl::Time History<Codec>::newest() const {
 template <typename Codec>
 size_t History<Codec>::memory_bytes() const {
   size_t bytes = 0;
-  for (const Fine& column : fine_) bytes += CapacityBytes(column.values);
+  const auto add_fine = [&bytes](const Fine& column) {
+    bytes += CapacityBytes(column.values) + column.is_known.memory_bytes();
+  };
+  for (const Fine& column : fine_) add_fine(column);
+  add_fine(packing_);
+  bytes += CapacityBytes(spare_);
   for (const Coarse& column : coarse_) {
-    bytes += CapacityBytes(column.min) + CapacityBytes(column.max) + CapacityBytes(column.mean);
+    bytes += CapacityBytes(column.values) + column.is_known.memory_bytes() +
+             column.differ.memory_bytes();
   }
   for (const Open* ten : {&open_, &closing_}) {
     bytes += CapacityBytes(ten->min) + CapacityBytes(ten->max) + CapacityBytes(ten->sum) +
@@ -238,7 +374,9 @@ void History<Codec>::Clear() {
   fine_.clear();
   coarse_.clear();
   open_ = closing_ = Open();
-  closed_ = SIZE_MAX;
+  closed_ = packed_ = SIZE_MAX;
+  packing_ = Fine();
+  spare_ = {};
 }
 
 template class History<ByteCodec>;

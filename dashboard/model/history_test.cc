@@ -1,6 +1,9 @@
 #include "dashboard/model/history.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <random>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -120,6 +123,126 @@ TEST(History, TakesLateValuesOfSecondsThatItKnows) {
   EXPECT_EQ(history.ValueAt(1, At(0)), 5);
   history.Record(1, At(-100), 7);
   EXPECT_THAT(history.ValueAt(1, At(-100)), IsNan());
+}
+
+// What is recorded of one series: by second.
+using Recorded = std::map<int, float>;
+
+// A column that is packed gives back what one that is not would.
+template <typename AHistory>
+void ExpectAllIsThere(const AHistory& history, const std::vector<Recorded>& all, int now,
+                      float share, float least) {
+  std::vector<HistoryPoint> points;
+  for (size_t series = 0; series < all.size(); ++series) {
+    if (all[series].empty() && series % 5 != 0) continue;
+    for (int second = now - 290; second <= now; second += 3) {
+      const auto found = all[series].find(second);
+      const float value = history.ValueAt(series, At(second), absl::ZeroDuration());
+      if (found == all[series].end()) {
+        ASSERT_THAT(value, IsNan()) << series << " at " << second;
+      } else {
+        ASSERT_THAT(value, FloatNear(found->second, std::fabs(found->second) * share + least));
+      }
+    }
+    // Tens of seconds, of which the seconds are gone.
+    for (int ten = (now - 3500) / 10 * 10; ten < now - 400; ten += 170) {
+      float min = kUnknown, max = kUnknown;
+      double sum = 0;
+      int count = 0;
+      for (auto at = all[series].lower_bound(ten); at != all[series].end() && at->first < ten + 10;
+           ++at) {
+        min = count == 0 ? at->second : std::min(min, at->second);
+        max = count == 0 ? at->second : std::max(max, at->second);
+        sum += at->second;
+        ++count;
+      }
+      history.Query(series, At(ten), At(ten + 10), 1, &points);
+      ASSERT_EQ(points.size(), 1u);
+      if (count == 0) {
+        ASSERT_THAT(points[0].mean, IsNan()) << series << " at " << ten;
+        continue;
+      }
+      const float slack = std::fabs(max) * share + least;
+      ASSERT_THAT(points[0].min, FloatNear(min, slack));
+      ASSERT_THAT(points[0].max, FloatNear(max, slack));
+      ASSERT_THAT(points[0].mean, FloatNear(static_cast<float>(sum / count), slack));
+    }
+  }
+}
+
+TEST(History, GivesBackWhatIsPackedHoweverOftenSeriesAreSampled) {
+  constexpr int kSeries = 700;  // more than there are counted together
+  constexpr int kSeconds = 3600;
+  for (const int every : {1, 3, 40}) {
+    FloatHistory floats;
+    ByteHistory bytes(ByteCodec(0.5f));
+    std::vector<Recorded> all(kSeries);
+    std::mt19937 random(7);
+    for (int second = 0; second < kSeconds; ++second) {
+      for (int series = 0; series < kSeries; series += 11) {
+        // Later ones come later, some never; some keep their value for a while.
+        if (series % every != second % every || series > second || series == 605) continue;
+        const float value = series % 2 == 0 ? static_cast<float>(random() % 250) / 2
+                                            : static_cast<float>(series % 50 + second / 100);
+        floats.Record(static_cast<size_t>(series), At(second), value);
+        bytes.Record(static_cast<size_t>(series), At(second), value);
+        all[static_cast<size_t>(series)][second] = value;
+      }
+    }
+    ExpectAllIsThere(floats, all, kSeconds - 1, 0.004f, 0.0f);
+    ExpectAllIsThere(bytes, all, kSeconds - 1, 0.0f, 0.25f);
+  }
+}
+
+TEST(History, TakesLateValuesOfSecondsThatArePacked) {
+  FloatHistory history;
+  for (int second = 0; second < 20; ++second) {
+    for (size_t series = 0; series < 1000; series += 10) {
+      history.Record(series, At(second), static_cast<float>(series + 1));
+    }
+  }
+  history.Record(15, At(4), 77);  // long packed
+  history.Record(2000, At(18), 78);
+  history.Record(10, At(18), 79);
+  EXPECT_EQ(history.ValueAt(15, At(4)), 77);
+  EXPECT_EQ(history.ValueAt(2000, At(18)), 78);
+  EXPECT_EQ(history.ValueAt(10, At(18)), 79);
+  EXPECT_EQ(history.ValueAt(10, At(4)), 11);
+  EXPECT_EQ(history.ValueAt(990, At(4)), 992);  // 991, to 8 bits
+  EXPECT_THAT(history.ValueAt(16, At(4), absl::ZeroDuration()), IsNan());
+  // One that is being packed: its first series are already.
+  history.Record(0, At(20), 1);
+  history.Record(10, At(19), 80);
+  for (size_t series = 1; series < 900; ++series) history.Record(series, At(20), 1);
+  EXPECT_EQ(history.ValueAt(10, At(19)), 80);
+  EXPECT_EQ(history.ValueAt(20, At(19)), 21);
+  for (int second = 21; second < 1000; ++second) history.Record(0, At(second), 1);
+  EXPECT_EQ(history.ValueAt(0, At(999)), 1);
+  EXPECT_EQ(history.ValueAt(10, At(5)), 11);  // what is kept for an hour
+}
+
+// Bytes for an hour of one series.
+template <typename AHistory>
+double BytesOfAnHour(AHistory history, int every, bool changes) {
+  constexpr size_t kSeries = 200;
+  for (int second = 0; second < 3700; ++second) {
+    for (size_t series = 0; series < kSeries; ++series) {
+      if (static_cast<int>(series) % every != second % every) continue;
+      history.Record(series, At(second), changes ? static_cast<float>(second % 7) : 50);
+    }
+  }
+  return static_cast<double>(history.memory_bytes()) / kSeries;
+}
+
+TEST(History, TakesAsMuchMemoryAsItSays) {
+  const ByteHistory bytes(ByteCodec(0.5f));
+  const FloatHistory floats;
+  EXPECT_LE(BytesOfAnHour(bytes, 1, true), 1'550);
+  EXPECT_LE(BytesOfAnHour(floats, 1, true), 2'930);
+  EXPECT_LE(BytesOfAnHour(bytes, 1, false), 830);
+  EXPECT_LE(BytesOfAnHour(floats, 1, false), 1'490);
+  EXPECT_LE(BytesOfAnHour(bytes, 40, true), 280);
+  EXPECT_LE(BytesOfAnHour(floats, 40, true), 380);
 }
 
 TEST(History, IsSmallEnoughForTenThousandNodes) {

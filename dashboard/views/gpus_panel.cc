@@ -20,6 +20,7 @@ constexpr ValueUnit kUnits[kGpuMetrics] = {ValueUnit::kPercent,   ValueUnit::kPe
                                            ValueUnit::kMegahertz, ValueUnit::kPercent};
 // Lines of the plot below, when a host is looked at.
 constexpr size_t kMaxLines = 8;
+constexpr size_t kManyHosts = 1000;
 
 }  // namespace
 
@@ -30,11 +31,17 @@ void GpusPanel::Refresh(const ViewContext& context) {
   group_ = 1;
   for (const HostState& host : model.hosts())
     group_ = std::max(group_, static_cast<int>(host.gpus.size()));
+  const bool many = model.hosts().size() > kManyHosts;
   places_.clear();
   group_hosts_.clear();
   for (size_t i = 0; i < model.hosts().size(); ++i) {
     const HostState& host = model.hosts()[i];
-    if (host.gpus.empty() && host.gpus_unknown.empty()) continue;
+    // Where there are many, those that have not told yet have a place already: else the wall would
+    // be painted anew with each that does.
+    const bool waits =
+        many && host.gpus.empty() && !host.nodes.empty() &&
+        model.nodes()[static_cast<size_t>(host.nodes.front())].sampled == absl::InfinitePast();
+    if (host.gpus.empty() && host.gpus_unknown.empty() && !waits) continue;
     for (int place = 0; place < group_; ++place) {
       const bool there = place < static_cast<int>(host.gpus.size());
       places_.push_back({there ? host.gpus[static_cast<size_t>(place)] : -1, static_cast<int>(i)});

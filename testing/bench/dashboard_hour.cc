@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,9 +24,19 @@ using dashboard::SourceUpdate;
 using dashboard::UpdateSource;
 
 constexpr int kFramesPerSecond = 60;
-constexpr absl::Duration kBegin = absl::Seconds(8);
+// Values that differ from sample to sample; `turn` from GPU to GPU too.
+void Vary(int turn, v1::GpuSample* gpu) {
+  const auto among = [turn](int step, int count) {
+    return static_cast<float>(turn * step % count);
+  };
+  if (!gpu->has_utilization_percent()) return;
+  gpu->set_utilization_percent(80 + among(7, 19));
+  gpu->set_memory_utilization_percent(40 + among(5, 17));
+  gpu->set_power_watts(500 + 8 * among(11, 21));
+  gpu->set_temperature_celsius(60 + among(1, 24) / 8);
+}
 
-// The parts of one second in which every node is sampled, to be told again at another time.
+// The parts of one second, to be told again at another time.
 class Second {
  public:
   void Add(const SourceUpdate& update) {
@@ -44,6 +55,9 @@ class Second {
       for (v1::WatchUpdate::Node& node : *watch.mutable_nodes()) {
         *node.mutable_received() = watch.time();
         *node.mutable_sample()->mutable_time() = watch.time();
+        int place = node.executor_id();
+        for (v1::GpuSample& gpu : *node.mutable_sample()->mutable_gpus())
+          Vary(second + ++place, &gpu);
         for (v1::QueueSample& queue : *node.mutable_sample()->mutable_queues()) {
           queue.set_rows_received(queue.rows_received() + 12'000);
           queue.set_wait_us(queue.wait_us() + 30'000 + static_cast<uint64_t>(second % 7));
@@ -72,21 +86,27 @@ class Second {
 
 }  // namespace
 
-absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
+absl::StatusOr<HourCost> RunHour(int nodes, int gpus, int sample_every, int seconds) {
+  // Seconds after which all nodes have been sampled.
+  const int cycle = sample_every > 0 ? sample_every : std::max(1, (nodes + 2499) / 2500);
+  const absl::Duration begin = absl::Seconds(8 + cycle);
   const double before = SelfResidentBytes();
   DemoOptions options;
   options.nodes = nodes;
-  options.sample_every = absl::Seconds(1);
+  options.gpus_per_node = gpus;
+  options.sample_every = absl::Seconds(sample_every);
   options.started = absl::FromUnixSeconds(1'700'000'000);
-  options.begin_at = kBegin;
+  options.begin_at = begin;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, MakeDemoSource(options));
   std::vector<SourceUpdate> updates;
-  source->Poll(options.started + kBegin, 1'000'000, &updates);
+  source->Poll(options.started + begin, 1'000'000, &updates);
   DashboardModel model;
-  auto last = std::make_unique<Second>();
+  std::vector<Second> told(static_cast<size_t>(cycle));
   for (const SourceUpdate& update : updates) {
     model.Apply(update);
-    if (update.arrived == options.started + kBegin) last->Add(update);
+    const int64_t second = absl::ToInt64Seconds(update.arrived - options.started);
+    if (update.arrived > options.started + begin - absl::Seconds(cycle))
+      told[static_cast<size_t>(second % cycle)].Add(update);
   }
   updates.clear();
   source.reset();
@@ -94,9 +114,11 @@ absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
   HourCost cost;
   absl::Duration taken;
   for (int second = 1; second <= seconds; ++second) {
-    const absl::Time time = options.started + kBegin + absl::Seconds(second);
-    last->MoveTo(time, second);
-    for (const SourceUpdate& update : last->updates()) {
+    const absl::Time time = options.started + begin + absl::Seconds(second);
+    Second& now = told[static_cast<size_t>(absl::ToInt64Seconds(time - options.started) % cycle)];
+    now.MoveTo(time, second);
+    cost.message_bytes += now.bytes() / seconds;
+    for (const SourceUpdate& update : now.updates()) {
       const absl::Duration start = ThreadCpuTime();
       model.Apply(update);
       const absl::Duration part = ThreadCpuTime() - start;
@@ -116,8 +138,8 @@ absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
   }
   cost.samples /= seconds;
   cost.cpu_per_second = absl::ToDoubleSeconds(taken) / seconds;
-  cost.message_bytes = last->bytes();
-  last.reset();
+  told.clear();
+  told.shrink_to_fit();
   malloc_trim(0);  // what the simulation left
   for (int i = 0; i < dashboard::kGpuMetrics; ++i) {
     cost.history_bytes +=

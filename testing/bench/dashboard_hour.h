@@ -24,9 +24,11 @@ struct HourCost {
   double resident_bytes = 0;       // by which the process has grown
 };
 
-// `nodes` simulated nodes with 8 GPUs each, every one sampled each second, with feed counters,
-// metrics and log lines, for `seconds` of their time.
-[[nodiscard]] absl::StatusOr<HourCost> RunHour(int nodes, int seconds);
+// `nodes` simulated nodes with `gpus` GPUs each, every one sampled every `sample_every` seconds (0:
+// as often as a coordinator asks), with feed counters, metrics and log lines, for `seconds` of
+// their time. Utilisation, power and memory traffic of a GPU are others in each sample, its
+// temperature in most; its memory and its clock stay, as they do while a program trains.
+[[nodiscard]] absl::StatusOr<HourCost> RunHour(int nodes, int gpus, int sample_every, int seconds);
 
 }  // namespace millrace::bench
 
