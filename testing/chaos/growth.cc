@@ -5,6 +5,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -60,7 +61,10 @@ int64_t FilesBelow(const std::string& folder) {
   int64_t files = 0;
   std::error_code error;
   std::filesystem::recursive_directory_iterator entry(folder, error);
-  for (; !error && entry != end(entry); entry.increment(error)) ++files;
+  for (; !error && entry != end(entry); entry.increment(error)) {
+    const std::string parent = entry->path().parent_path().filename();
+    if (!absl::StartsWith(parent, "blockmgr-") || !entry->is_directory(error)) ++files;
+  }
   return files;
 }
 

@@ -27,7 +27,9 @@ struct Usage {
 // nullopt if there is no such process.
 [[nodiscard]] std::optional<Usage> UsageOf(pid_t pid);
 
-// Files and folders in `folder` and below; what vanishes meanwhile may count or not.
+// Files and folders in `folder` and below; what vanishes meanwhile may count or not. Not the 64
+// folders in which each of Spark's block managers keeps its files, and which it makes as it needs
+// them.
 [[nodiscard]] int64_t FilesBelow(const std::string& folder);
 
 // Thread safety: not thread-safe.

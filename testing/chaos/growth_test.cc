@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ TEST(GrowthTest, FilesOfAFolderAreCountedAndMayNotGrow) {
   EXPECT_THAT(growth.Find(100), ElementsAre("folder: files grow from 50 to 76"));
   EXPECT_THAT(growth.Summaries(100), ElementsAre("folder: 26 files; in the end 100 files"));
   EXPECT_EQ(FilesBelow(JoinPath(folder->path(), "none")), 0);
+  const std::string blocks = JoinPath(folder->path(), "blockmgr-1");
+  std::filesystem::create_directories(JoinPath(blocks, "3f"));
+  ASSERT_THAT(WriteFileAtomic(JoinPath(blocks, "3f/rdd_1_2"), "x"), IsOk());
+  EXPECT_EQ(FilesBelow(blocks), 1);
 }
 
 TEST(GrowthTest, TheUsageOfAProcessIsReadFromTheSystem) {
