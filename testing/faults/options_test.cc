@@ -29,11 +29,11 @@ struct ClusterCase {
 TEST_F(OptionsTest, ClusterOptionsOutOfRangeAreNamedAndStartNothing) {
   const std::vector<ClusterCase> cases = {
       {[](ClusterOptions* o) { o->num_executors = 0; },
-       "num_executors is 0: it must be in 1..65536"},
+       "num_executors is 0: it must be in 1..131072"},
       {[](ClusterOptions* o) { o->num_executors = -1; },
-       "num_executors is -1: it must be in 1..65536"},
-      {[](ClusterOptions* o) { o->num_executors = 65537; },
-       "num_executors is 65537: it must be in 1..65536"},
+       "num_executors is -1: it must be in 1..131072"},
+      {[](ClusterOptions* o) { o->num_executors = 131073; },
+       "num_executors is 131073: it must be in 1..131072"},
       {[](ClusterOptions* o) { o->num_ps = -1; }, "num_ps is -1: it must not be negative"},
       {[](ClusterOptions* o) { o->num_ps = 2; },
        "num_executors is 2, of which num_ps takes 2: none is left for a chief, master or worker; "
