@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/coordinator/server/agent_control.h"
-#include "core/coordinator/server/attach_stream.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/process/exit_status.h"
 #include "core/proto/coordinator.pb.h"
 #include "grpcpp/support/byte_buffer.h"

@@ -18,7 +18,7 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/client/cluster_view.h"
-#include "core/coordinator/server/attach_stream.h"
+#include "core/coordinator/stream/attach_stream.h"
 #include "core/coordinator/server/control_plane.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/role_dealer.h"

@@ -57,8 +57,7 @@ BUGS = {
     "uncounted_rows": ("? state.acked_rows : state.sent_rows;\n  const int64_t rows_refed",
                        "? state.acked_rows : state.received_rows;\n  const int64_t rows_refed"),
     # The feed ends while a partition may still have to be fed again, under the same name.
-    "early_feed_end": ("return next_epoch_ == options_.num_epochs && again_.empty() && in_hand_ == 0;",
-                       "return next_epoch_ == options_.num_epochs && again_.empty();"),
+    "early_feed_end": ("return AllGiven() && in_hand_ == 0;", "return AllGiven();"),
     # Results that the caller has are given once more after a restart.
     "repeated_results": ("const int64_t skip = std::max<int64_t>(delivered_ - first_row, 0);",
                          "const int64_t skip = 0;"),
