@@ -208,7 +208,10 @@ TEST_F(ReceiverSharedTest, AnEndThatComesToASessionThatHasEndedGivesItsRoomBack)
     open.feed_id = absl::StrCat("f", session + 1);
     open.shared_memory = true;
     feeder_->Send({.type = FrameType::kOpen, .session = session + 1}, EncodeOpen(open));
-    const auto granted = feeder_->Await(session + 1);
+    auto granted = feeder_->Await(session + 1);
+    while (granted.has_value() && granted->header.type == FrameType::kWait) {  // its turn comes
+      granted = feeder_->Await(session + 1);
+    }
     ASSERT_TRUE(granted.has_value());
     ASSERT_EQ(granted->header.type, FrameType::kRoom) << "for session " << session + 1;
     const RoomFrame again = *DecodeRoom(granted->metadata);
@@ -216,7 +219,7 @@ TEST_F(ReceiverSharedTest, AnEndThatComesToASessionThatHasEndedGivesItsRoomBack)
     room = {again.offset, again.length};
     seq_ = 1;
   }
-  EXPECT_EQ(receiver_->stats().dropped_frames, 0);
+  EXPECT_LE(receiver_->stats().dropped_frames, 1);  // the first session's schema, if it came late
 }
 
 // The program's answers lie in the segment, and where the feeder has said that it looks at one no
