@@ -63,8 +63,6 @@ BUGS = {
                          "const int64_t skip = 0;"),
     # An agent that comes back hears of what follows before it hears that it has its slot.
     "early_message": ("if (!it->second.registered && it->second.executor_id >= 0) {", "if (false) {"),
-    # That all output is taken is not told to who waits for it.
-    "unheard_output": ("if (output.taken == output.received) state_->changed.SignalAll();", ""),
     # An observer sleeps while there is something to tell it.
     "sleeping_observer": ("arrived_.Signal();", ""),
     # That a session went on is not told to who waits for it, who looks again a second later.
