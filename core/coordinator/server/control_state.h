@@ -64,7 +64,7 @@ struct ControlState {
   struct Stream {
     std::shared_ptr<AttachStream> stream;
     int executor_id = 0;
-    bool registered = false;  // Registered was queued: other messages may follow
+    bool registered = false;              // Registered was queued: other messages may follow
     std::vector<grpc::ByteBuffer> early;  // that do, decided on before: while its key was signed
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
