@@ -193,14 +193,8 @@ void DrawSpan(const Theme& theme, float scale, Comparison* comparison) {
   Tip(live ? "Both are shown up to the place below, or up to the age of the younger"
            : "A span of both is shown. Esc goes back");
   ImGui::SameLine();
-  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15),
-                                              absl::Hours(1)};
-  static constexpr const char* kNames[] = {"1 m", "5 m", "15 m", "1 h"};
-  int span = 3;
-  for (int i = 3; i >= 0; --i) {
-    if (comparison->brush().span <= kSpans[i]) span = i;
-  }
-  if (Choice(theme, "span", kNames, &span)) comparison->SetSpan(kSpans[span]);
+  absl::Duration span = comparison->brush().span;
+  if (SpanChoice(theme, &span)) comparison->SetSpan(span);
 }
 
 void DrawScrubber(const Theme& theme, float scale, Comparison* comparison) {
@@ -208,13 +202,8 @@ void DrawScrubber(const Theme& theme, float scale, Comparison* comparison) {
     comparison->SetPaused(!comparison->paused());
   Tip("Plays and pauses both");
   ImGui::SameLine();
-  static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
-  static constexpr double kFactors[] = {1, 4, 16, 64};
-  int speed = 0;
-  for (int i = 0; i < 4; ++i) {
-    if (comparison->speed() >= kFactors[i]) speed = i;
-  }
-  if (Choice(theme, "speed", kSpeeds, &speed)) comparison->SetSpeed(kFactors[speed]);
+  double speed = comparison->speed();
+  if (SpeedChoice(theme, &speed)) comparison->SetSpeed(speed);
   ImGui::SameLine();
   const absl::Duration begin = comparison->begin();
   const double total = std::max(0.001, absl::ToDoubleSeconds(comparison->end() - begin));

@@ -165,15 +165,8 @@ void DrawBrush(const ViewContext& context, Commands* commands) {
   Tip(live ? "Follows the newest data. Space pauses."
            : "Shows a span of the past. Esc returns to live.");
   ImGui::SameLine();
-  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15),
-                                              absl::Hours(1)};
-  static constexpr const char* kNames[] = {"1 m", "5 m", "15 m", "1 h"};
-  int span = 3;
-  for (int i = 3; i >= 0; --i) {
-    if (context.brush.span <= kSpans[i]) span = i;
-  }
-  if (Choice(theme, "span", kNames, &span))
-    commands->SetBrush({.live = true, .span = kSpans[span]});
+  absl::Duration span = context.brush.span;
+  if (SpanChoice(theme, &span)) commands->SetBrush({.live = true, .span = span});
 }
 
 // Play, speed and place of a recording.
@@ -183,13 +176,8 @@ void DrawReplay(const ViewContext& context, const StatusFacts& facts, StatusActi
   if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0)))
     actions->toggle_pause = true;
   ImGui::SameLine();
-  static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
-  static constexpr double kFactors[] = {1, 4, 16, 64};
-  int speed = 0;
-  for (int i = 0; i < 4; ++i) {
-    if (facts.speed >= kFactors[i]) speed = i;
-  }
-  if (Choice(theme, "speed", kSpeeds, &speed)) actions->speed = kFactors[speed];
+  double speed = facts.speed;
+  if (SpeedChoice(theme, &speed)) actions->speed = speed;
   ImGui::SameLine();
   const double total = std::max(0.001, absl::ToDoubleSeconds(facts.end - facts.begin));
   auto place = static_cast<float>(absl::ToDoubleSeconds(facts.position - facts.begin) / total);

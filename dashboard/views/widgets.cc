@@ -307,6 +307,31 @@ bool Choice(const Theme& theme, const char* id, std::span<const char* const> nam
   return changed;
 }
 
+bool SpanChoice(const Theme& theme, absl::Duration* span) {
+  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15),
+                                              absl::Hours(1)};
+  static constexpr const char* kNames[] = {"1 m", "5 m", "15 m", "1 h"};
+  int chosen = 3;
+  for (int i = 3; i >= 0; --i) {
+    if (*span <= kSpans[i]) chosen = i;
+  }
+  if (!Choice(theme, "span", kNames, &chosen)) return false;
+  *span = kSpans[chosen];
+  return true;
+}
+
+bool SpeedChoice(const Theme& theme, double* speed) {
+  static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
+  static constexpr double kFactors[] = {1, 4, 16, 64};
+  int chosen = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (*speed >= kFactors[i]) chosen = i;
+  }
+  if (!Choice(theme, "speed", kSpeeds, &chosen)) return false;
+  *speed = kFactors[chosen];
+  return true;
+}
+
 bool FilterField(const Theme& theme, const char* id, const char* hint, bool focus, float width_px,
                  float scale, std::string* text) {
   ImGui::AlignTextToFramePadding();

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/proto/coordinator.pb.h"
 #include "dashboard/views/theme.h"
 #include "imgui.h"
@@ -86,6 +87,11 @@ void Tip(absl::string_view text);
 // A switch among a few: flat, the chosen one in the accent. Returns true if `chosen` changed.
 [[nodiscard]] bool Choice(const Theme& theme, const char* id, std::span<const char* const> names,
                           int* chosen);
+// The same among spans of time, from a minute to an hour; the one that holds `span` is the chosen
+// one. Returns true if `span` changed.
+[[nodiscard]] bool SpanChoice(const Theme& theme, absl::Duration* span);
+// The same among speeds at which recordings are played.
+[[nodiscard]] bool SpeedChoice(const Theme& theme, double* speed);
 // A field with a magnifying glass; takes the keyboard if `focus`. Returns true if `text` changed.
 [[nodiscard]] bool FilterField(const Theme& theme, const char* id, const char* hint, bool focus,
                                float width_px, float scale, std::string* text);
