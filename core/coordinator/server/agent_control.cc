@@ -116,8 +116,8 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
     if (state_->shut_down) return;
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
-    if (admission.ok())
-      state_->streams[id] = {.stream = stream, .executor_id = admission->executor_id};
+    if (!admission.ok()) return;
+    state_->streams[id] = {.stream = stream, .executor_id = admission->executor_id};
   });
   if (!admission.ok()) return admission.status();
 

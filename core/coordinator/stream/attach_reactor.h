@@ -9,8 +9,8 @@
 // the call was cancelled; OnDone is last. The stream is raw: messages arrive and leave as bytes, so
 // that one serialised message goes to many streams.
 
-#ifndef CORE_COORDINATOR_SERVER_ATTACH_REACTOR_H_
-#define CORE_COORDINATOR_SERVER_ATTACH_REACTOR_H_
+#ifndef CORE_COORDINATOR_STREAM_ATTACH_REACTOR_H_
+#define CORE_COORDINATOR_STREAM_ATTACH_REACTOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -94,4 +94,4 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_SERVER_ATTACH_REACTOR_H_
+#endif  // CORE_COORDINATOR_STREAM_ATTACH_REACTOR_H_

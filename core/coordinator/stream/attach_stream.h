@@ -6,8 +6,8 @@
 //
 // Defines: AttachStream, AttachHandler.
 
-#ifndef CORE_COORDINATOR_SERVER_ATTACH_STREAM_H_
-#define CORE_COORDINATOR_SERVER_ATTACH_STREAM_H_
+#ifndef CORE_COORDINATOR_STREAM_ATTACH_STREAM_H_
+#define CORE_COORDINATOR_STREAM_ATTACH_STREAM_H_
 
 #include <cstdint>
 #include <memory>
@@ -58,4 +58,4 @@ class AttachHandler {
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_SERVER_ATTACH_STREAM_H_
+#endif  // CORE_COORDINATOR_STREAM_ATTACH_STREAM_H_

@@ -320,7 +320,7 @@ void HostReactor::OnWriteDone(bool ok) {
     MutexLock lock(&mu_);
     writing_ = false;
     outgoing_.reset();
-    if (!ok) CloseLocked(absl::CancelledError("the stream broke"));
+    if (!ok) CloseLocked(absl::UnavailableError("the stream broke"));
     if (!ok) queue_.clear();
   }
   Flush();
@@ -329,7 +329,7 @@ void HostReactor::OnWriteDone(bool ok) {
 void HostReactor::OnCancel() {
   {
     MutexLock lock(&mu_);
-    CloseLocked(absl::CancelledError("the call was cancelled"));
+    CloseLocked(absl::UnavailableError("the call was cancelled"));
     queue_.clear();
     cancel_ = false;
   }

@@ -8,8 +8,8 @@
 // to the control plane: an AttachStream. What several channels are told with the same bytes is
 // written once.
 
-#ifndef CORE_COORDINATOR_SERVER_HOST_REACTOR_H_
-#define CORE_COORDINATOR_SERVER_HOST_REACTOR_H_
+#ifndef CORE_COORDINATOR_STREAM_HOST_REACTOR_H_
+#define CORE_COORDINATOR_STREAM_HOST_REACTOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -108,4 +108,4 @@ class HostReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_SERVER_HOST_REACTOR_H_
+#endif  // CORE_COORDINATOR_STREAM_HOST_REACTOR_H_

@@ -4,8 +4,8 @@
 //
 // Defines: LiveCalls.
 
-#ifndef CORE_COORDINATOR_SERVER_LIVE_CALLS_H_
-#define CORE_COORDINATOR_SERVER_LIVE_CALLS_H_
+#ifndef CORE_COORDINATOR_STREAM_LIVE_CALLS_H_
+#define CORE_COORDINATOR_STREAM_LIVE_CALLS_H_
 
 #include "absl/base/thread_annotations.h"
 #include "core/base/mutex.h"
@@ -39,4 +39,4 @@ class LiveCalls {
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_SERVER_LIVE_CALLS_H_
+#endif  // CORE_COORDINATOR_STREAM_LIVE_CALLS_H_
