@@ -83,7 +83,7 @@ class RedirectedAgentTest : public AgentTest {
   void ExpectNodeGoesOnUnderTheNext(const FakeCoordinator& next) {
     ASSERT_TRUE(next.WaitForRegistrations(1));
     ASSERT_FALSE(next.messages().empty());
-    const v1::Register& hello = next.messages().front().register_();
+    const v1::Register hello = next.messages().front().register_();
     EXPECT_EQ(hello.node().state(), v1::NODE_STATE_RUNNING);
     EXPECT_EQ(hello.node().pid(), node_);
     agent_->Send(R"({"id":8,"method":"stop"})");

@@ -127,10 +127,7 @@ class FaultNode {
     if (Does("error_at_start")) return absl::InvalidArgumentError("no data at /nowhere/rows");
     if (Does("ignores_stop") || Does("ignores_sigterm")) return NeverEnd();
     if (Does("grandchild")) StartStubbornGrandchild();
-    if (Does("flood")) {
-      Flood(flags_.flood_bytes);
-      Say("flooded");
-    }
+    if (Does("flood")) Flood(flags_.flood_bytes);
     if (Does("flood_without_lines")) FloodWithoutLineEnds(flags_.flood_bytes);
     if (ctx_.job_name() == "ps") return Serve();
     if (ctx_.job_name() == "evaluator") return StayUntilStopped();

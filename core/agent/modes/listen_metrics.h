@@ -35,7 +35,7 @@ enum class Refusal {
   kInvalid,   // the message makes no sense
   kReplayed,  // the message was used before
   kToken,     // another secret's token, or none
-  kVersion,   // a version too far apart
+  kVersion,   // a version too far apart: the last one, by which they are counted
 };
 
 enum class SlotUse { kFree, kHeld, kRunning };
@@ -68,7 +68,7 @@ class ListenMetrics {
   [[nodiscard]] std::string Text(MetricsFormat format) const;
 
  private:
-  static constexpr size_t kRefusals = 6;
+  static constexpr size_t kRefusals = static_cast<size_t>(Refusal::kVersion) + 1;
 
   const Identity identity_;
   mutable Mutex mu_;

@@ -71,12 +71,13 @@ TEST_F(ListenMetricsTest, EachRefusalHasItsReason) {
   metrics_.Refused(Refusal::kInvalid);
   metrics_.Refused(Refusal::kReplayed);
   metrics_.Refused(Refusal::kToken);
+  metrics_.Refused(Refusal::kVersion);
   EXPECT_THAT(
       Lines("refusals_total"),
       ElementsAre(R"(refusals_total{reason="busy"} 2)", R"(refusals_total{reason="ending"} 1)",
                   R"(refusals_total{reason="fenced"} 1)", R"(refusals_total{reason="invalid"} 1)",
                   R"(refusals_total{reason="replayed"} 1)", R"(refusals_total{reason="token"} 1)",
-                  R"(refusals_total{reason="version"} 0)",
+                  R"(refusals_total{reason="version"} 1)",
                   R"(refusals_total{reason="handshake"} 0)"));
 }
 
