@@ -1,5 +1,6 @@
 // Clusters of agents that listen, each on a loopback address of its own as on a host.
 
+#include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@
 #include "core/base/thread.h"
 #include "core/cluster/cluster_rows_testing.h"
 #include "core/launch/agent_secret.h"
+#include "core/proto/adopt.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/adopting_launcher.h"
@@ -56,6 +58,48 @@ class AwaitingLauncher final : public AdoptingLauncher {
 
  private:
   Notification refused_;
+};
+
+// An agent that takes every driver, as one of a version that does not ask for the driver's would,
+// and says which version it is.
+class OtherAgent final : public v1::AgentHost::Service {
+ public:
+  OtherAgent(const AgentSecret& secret, std::string version) : version_(std::move(version)) {
+    grpc::SslServerCredentialsOptions tls(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    tls.pem_root_certs = secret.certificate_pem;
+    tls.pem_key_cert_pairs.push_back({secret.key_pem, secret.certificate_pem});
+    grpc::ServerBuilder builder;
+    builder.RegisterService(this);
+    builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port_);
+    server_ = builder.BuildAndStart();
+  }
+  ~OtherAgent() override { server_->Shutdown(); }
+
+  grpc::Status Adopt(grpc::ServerContext*,
+                     grpc::ServerReaderWriter<v1::AdoptEvent, v1::AdoptRequest>* stream) override {
+    v1::AdoptRequest request;
+    if (!stream->Read(&request) || !request.has_hold()) return grpc::Status::CANCELLED;
+    v1::AdoptEvent event;
+    event.mutable_held()->set_host("host-3");
+    event.mutable_held()->set_version(version_);
+    event.mutable_held()->set_peer_host("127.0.0.1");
+    stream->Write(event);
+    while (stream->Read(&request)) {
+      if (request.has_start() && !started_.HasBeenNotified()) started_.Notify();
+    }
+    return grpc::Status::OK;
+  }
+
+  [[nodiscard]] std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  // It was told to start its agent.
+  [[nodiscard]] Notification& started() { return started_; }
+
+ private:
+  const std::string version_;
+  Notification started_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
 };
 
 class AdoptedClusterTest : public ::testing::Test {
@@ -377,6 +421,25 @@ TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
   EXPECT_THAT((*next)->Shutdown(), IsOk());
   launcher_options_.secret.file = JoinPath(dir_.path(), "old.json");
   EXPECT_EQ(Start(resolver, 1).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(AdoptedClusterTest, AnAgentOfAVersionTooFarAwayIsGivenBackBeforeItStartsAnything) {
+  OtherAgent agent(*ReadAgentSecret({.file = secret_}), "9.9.9");
+  ScriptedResolver resolver(Workers({agent.address()}));
+  const auto cluster = Start(resolver, 1);
+  EXPECT_EQ(cluster.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(cluster.status().message()),
+              AllOf(HasSubstr("the agent on host-3 is version 9.9.9 of Millrace and this driver "),
+                    HasSubstr("install the same version on both")));
+  EXPECT_FALSE(agent.started().HasBeenNotified());
+}
+
+TEST_F(AdoptedClusterTest, AnAgentThatNamesNoVersionIsTaken) {
+  OtherAgent agent(*ReadAgentSecret({.file = secret_}), "");
+  ScriptedResolver resolver(Workers({agent.address()}));
+  options_.reservation_timeout = absl::Seconds(2);
+  EXPECT_EQ(Start(resolver, 1).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(agent.started().HasBeenNotified());
 }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #include "testing/simulation/simulation.h"
 
 #include <cstdint>
-#include <iostream>
 #include <vector>
 
-#include "core/base/random.h"
 #include "gtest/gtest.h"
+#include "testing/simulation/new_seeds.h"
 
 namespace millrace::simulation {
 namespace {
@@ -33,12 +32,10 @@ TEST(SimulationTest, LargeClustersHold) {
 }
 
 TEST(SimulationTest, NewSeedsHold) {
-  const uint64_t first = RandomU64() >> 1;
-  std::cout << "seeds from " << first << "\n";
-  for (uint64_t seed = first; seed < first + 40; ++seed) {
+  TryNewSeeds(40, [](uint64_t seed) {
     RunSeed(seed, {.nodes = 8, .length = absl::Minutes(4)});
-    if (HasFatalFailure()) return;
-  }
+    return !HasFatalFailure();
+  });
 }
 
 TEST(SimulationTest, ASeedRunsTheSameWayTwice) {
