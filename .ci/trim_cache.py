@@ -4,10 +4,12 @@
     .ci/trim_cache.py --keep-gib GIB [--free-gib GIB] [FOLDER]
 
 Until FOLDER, ~/.cache/millrace/bazel-disk if none is named, holds no more than --keep-gib, and its disk has --free-gib
-free. When a file was used is what the file system knows, to a day on most. What a build misses it makes again.
+free. When a file was used is what the file system knows: what a build reads after this has run counts as used then.
+What a build misses it makes again.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
@@ -28,6 +30,14 @@ def files_of(folder):
                 continue
             found.append((max(state.st_atime, state.st_mtime), state.st_blocks * 512, path))
     return found
+
+
+def watch(folder):
+    """Lets the file system write down when each file is read next: most write the time of a reading only if it is the
+    first since the file was written, or since a day (relatime)."""
+    for used, _, path in files_of(folder):
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path, (used - 1, used))
 
 
 def trim(folder, keep, free=0, free_now=lambda folder: os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize):
@@ -57,6 +67,7 @@ def main():
             return
         sys.exit(f"trim_cache: {folder} is no folder")
     kept, gone = trim(folder, options.keep_gib * _GIB, options.free_gib * _GIB)
+    watch(folder)
     print(f"{folder}: removed {gone / _GIB:.1f} GiB, kept {kept / _GIB:.1f} GiB")
 
 
