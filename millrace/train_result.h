@@ -35,7 +35,8 @@ struct TrainResult {
   int64_t dropped_rows = 0;   // of all nodes
   int64_t repeated_rows = 0;  // of all nodes
   // It is known that every row was used exactly once: nothing was fed again, dropped or repeated,
-  // and all was read.
+  // all was read, and with DataFeedOptions::equal no process ended in the call that could have
+  // dropped or repeated rows without a word.
   bool exactly_once = false;
   // No node reads the queue any more; rows may be unread.
   bool terminated = false;

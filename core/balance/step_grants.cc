@@ -33,12 +33,14 @@ void StepGrants::SetFed(int rank, bool fed) {
 }
 
 void StepGrants::End(int rank) {
+  Rank& gone = ranks_.at(rank);
+  const bool had_rows = gone.rows > 0 || gone.dropped > 0 || gone.repeated > 0 || gone.can_repeat;
+  gone = {.untold = gone.untold || had_rows || last_};
   ++generation_;
   for (auto& [id, each] : ranks_) {
     each.rows = 0;
     each.exact = false;
   }
-  ranks_.at(rank) = {};
   without_rows_.clear();
   steps_ = 0;
   last_ = left_;
@@ -114,6 +116,11 @@ int64_t StepGrants::repeated(int rank) const {
   if (!last_ || !of.exact) return of.repeated;
   const int64_t now = at_end_ == AtEnd::kPad ? steps_ * batch_rows_ - of.rows : 0;
   return of.repeated + std::max<int64_t>(0, now);
+}
+
+bool StepGrants::complete(int rank) const {
+  const Rank& of = ranks_.at(rank);
+  return last_ && of.exact && !of.untold;
 }
 
 }  // namespace millrace

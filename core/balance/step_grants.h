@@ -76,6 +76,9 @@ class StepGrants {
   // Those of this generation count once it has answered, and last().
   [[nodiscard]] int64_t dropped(int rank) const;
   [[nodiscard]] int64_t repeated(int rank) const;
+  // It has dropped and repeated no others: it has answered, there are no more steps, and no process
+  // of it has ended in this call that could have left something untold.
+  [[nodiscard]] bool complete(int rank) const;
 
  private:
   struct Rank {
@@ -83,7 +86,8 @@ class StepGrants {
     int64_t dropped = 0;
     int64_t repeated = 0;
     bool can_repeat = false;
-    bool exact = false;  // it has answered: `rows` will not grow
+    bool exact = false;   // it has answered: `rows` will not grow
+    bool untold = false;  // so may be what a process of it dropped or repeated
     uint64_t question = 0;
   };
   void Update();

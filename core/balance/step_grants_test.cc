@@ -105,6 +105,42 @@ TEST(StepGrantsTest, ADeathBeginsAnotherGeneration) {
   EXPECT_EQ(grants.steps(), 4);
 }
 
+TEST(StepGrantsTest, WhatARankThatDiedMayHaveDroppedIsNotKnown) {
+  StepGrants grants({0, 1}, 10, AtEnd::kDrop, 1);
+  grants.Tell(0, {.generation = 1, .rows = 10});
+  Answer(&grants, 1, 10);
+  EXPECT_TRUE(grants.last());
+  EXPECT_TRUE(grants.complete(1));
+  EXPECT_FALSE(grants.complete(0));  // it has not answered, and may get more
+  grants.End(0);                     // all that it got after its step it acknowledged unused
+  Answer(&grants, 0, 0);
+  Answer(&grants, 1, 0);
+  EXPECT_TRUE(grants.settled());
+  EXPECT_EQ(grants.dropped(0), 0);
+  EXPECT_FALSE(grants.complete(0));
+  EXPECT_TRUE(grants.complete(1));
+}
+
+TEST(StepGrantsTest, ARankThatDiedBeforeItHadRowsHasDroppedNone) {
+  StepGrants grants({0, 1}, 10, AtEnd::kDrop, 1);
+  grants.End(0);
+  Answer(&grants, 0, 15);
+  Answer(&grants, 1, 12);
+  EXPECT_EQ(grants.dropped(0), 5);
+  EXPECT_TRUE(grants.complete(0));
+}
+
+TEST(StepGrantsTest, ARankThatDiesAfterTheLastStepMayHaveDroppedRowsOfWhichItToldNothing) {
+  StepGrants grants({0, 1}, 10, AtEnd::kDrop, 1);
+  Answer(&grants, 1, 0);
+  EXPECT_TRUE(grants.last());
+  grants.End(0);
+  Answer(&grants, 0, 0);
+  Answer(&grants, 1, 0);
+  EXPECT_TRUE(grants.settled());
+  EXPECT_FALSE(grants.complete(0));
+}
+
 TEST(StepGrantsTest, ARankThatIsFedAgainIsAskedAgain) {
   StepGrants grants({0, 1}, 10, AtEnd::kDrop, 1);
   grants.SetFed(0, true);

@@ -162,6 +162,7 @@ absl::StatusOr<TrainResult> Cluster::Impl::FeedTrain(const PartitionedSource& so
                                   .repeated_rows = counts.repeated});
     result.dropped_rows += counts.dropped;
     result.repeated_rows += counts.repeated;
+    result.exactly_once = result.exactly_once && counts.complete;
   }
   result.rows -= result.dropped_rows;
   result.exactly_once =

@@ -399,6 +399,7 @@ class World final : public TrainObserver {
     for (const EqualCounts& counts : ranks_->Counts()) {
       dropped_ += counts.dropped;
       repeated_ += counts.repeated;
+      equal_complete_ = equal_complete_ && counts.complete;
     }
   }
 
@@ -407,8 +408,6 @@ class World final : public TrainObserver {
       return fault.kind == FeedPlan::Fault::Kind::kKill;
     });
   }
-  // What a rank had dropped or repeated is not known if it dies before it has told.
-  bool EqualCountsMayBeShort() const { return ranks_ != nullptr && AnyoneIsKilled(); }
 
   void CheckEqual(FeedOutcome* outcome) {
     if (AnyoneIsKilled()) return;  // a rank that was given nothing since does not hear of it
@@ -454,18 +453,22 @@ class World final : public TrainObserver {
         }
       }
     }
-    if (lost > dropped_ && !tally.terminated && !EqualCountsMayBeShort()) {
+    if (lost > dropped_ && !tally.terminated && equal_complete_) {
       outcome->broken.push_back(
           absl::StrCat(lost, " rows were used nowhere, and ", dropped_, " are said to be dropped"));
     }
     outcome->rows_refed = tally.rows_refed();
     std::vector<std::string>& broken = outcome->broken;
+    // Of a rank that dies before it has told it is not known.
+    if (!equal_complete_ && !tally.terminated && !AnyoneIsKilled()) {
+      broken.push_back("nobody died, and what ranks have dropped and repeated is not known");
+    }
     if (tally.terminated) {
       if (!AllLeave()) broken.push_back("some nodes read on, and the call was terminated");
       return;
     }
     if (!handed_.empty()) broken.push_back("rows came that nobody has fed");
-    if (outcome->rows_again > tally.rows_refed() + repeated_ && !EqualCountsMayBeShort()) {
+    if (outcome->rows_again > tally.rows_refed() + repeated_ && equal_complete_) {
       broken.push_back(absl::StrCat(outcome->rows_again, " rows came again, and ",
                                     tally.rows_refed(), " are said to be fed again"));
     }
@@ -499,6 +502,7 @@ class World final : public TrainObserver {
   std::vector<int64_t> steps_;  // of each node: of its program's thread, and then of this one
   int64_t dropped_ = 0;
   int64_t repeated_ = 0;
+  bool equal_complete_ = true;  // there are no others
   int64_t refed_seen_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<RankCoordinator> ranks_;

@@ -377,7 +377,8 @@ absl::StatusOr<Json> CoordinatorMode::Summary(const Json& params) {
       nodes.push_back(Json{{"executor_id", counts.executor_id},
                            {"node", node.node},
                            {"dropped_rows", counts.dropped},
-                           {"repeated_rows", counts.repeated}});
+                           {"repeated_rows", counts.repeated},
+                           {"complete", counts.complete}});
     }
     json["equal"] = Json{{"settled", settled}, {"nodes", std::move(nodes)}};
   }

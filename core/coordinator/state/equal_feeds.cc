@@ -198,7 +198,8 @@ std::vector<EqualCounts> EqualFeeds::CountsOf(const Queue& queue) const {
   for (const auto& [id, rank] : ranks_) {
     counts.push_back({.executor_id = id,
                       .dropped = queue.grants->dropped(id),
-                      .repeated = queue.grants->repeated(id)});
+                      .repeated = queue.grants->repeated(id),
+                      .complete = queue.grants->complete(id)});
   }
   return counts;
 }

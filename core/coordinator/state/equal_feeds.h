@@ -56,6 +56,7 @@ struct EqualCounts {
   int executor_id = 0;
   int64_t dropped = 0;
   int64_t repeated = 0;
+  bool complete = false;  // there are no others: see StepGrants::complete()
 };
 
 // Ranks are the fed nodes, all of them, by executor id. A queue is read equally from its first

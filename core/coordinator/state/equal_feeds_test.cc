@@ -135,6 +135,8 @@ TEST_F(EqualFeedsTest, CountsStayWhenTheCallIsClosed) {
   ASSERT_TRUE(counts.has_value());
   EXPECT_EQ((*counts)[0].dropped, 25);
   EXPECT_EQ((*counts)[1].dropped, 4);
+  EXPECT_TRUE((*counts)[0].complete);
+  EXPECT_TRUE((*counts)[1].complete);
   EXPECT_FALSE(feeds_.Counts("f9", &settled).has_value());
 }
 

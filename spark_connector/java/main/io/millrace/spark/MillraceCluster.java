@@ -273,7 +273,7 @@ public final class MillraceCluster implements AutoCloseable {
     return new TrainResult(
         summary.rowsAcked,
         summary.rowsRefed,
-        summary.exactlyOnce && !job.terminated(),
+        summary.exactlyOnce && summary.equalComplete && !job.terminated(),
         job.terminated(),
         job.elapsed(),
         summary.equalRows.stream()

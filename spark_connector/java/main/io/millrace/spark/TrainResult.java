@@ -87,7 +87,11 @@ public final class TrainResult {
     return rowsRefed;
   }
 
-  /** Whether it is known that every row was used exactly once: nothing was fed again, and all was read. */
+  /**
+   * Whether it is known that every row was used exactly once: nothing was fed again, dropped or repeated, all was read,
+   * and where programs read with {@code equal} no process ended in the call that could have dropped or repeated rows
+   * without a word.
+   */
   public boolean exactlyOnce() {
     return exactlyOnce;
   }

@@ -20,6 +20,8 @@ public final class FeedSummary {
   public final List<EqualRows> equalRows = new ArrayList<>();
   /** All of them have said so. */
   public final boolean equalSettled;
+  /** No process of theirs ended in the call that could have dropped or repeated others without a word. */
+  public final boolean equalComplete;
 
   /** Rows of one node. */
   public static final class EqualRows {
@@ -45,14 +47,17 @@ public final class FeedSummary {
       failedPartitions.add(((Long) partition).intValue());
     }
     boolean settled = true;
+    boolean complete = true;
     if (json.has("equal")) {
       JsonObject equal = json.object("equal");
       settled = equal.bool("settled");
       for (Object node : equal.list("nodes")) {
         equalRows.add(new EqualRows((JsonObject) node));
+        complete = complete && ((JsonObject) node).bool("complete");
       }
     }
     equalSettled = settled;
+    equalComplete = complete;
   }
 
   /** Grows with everything that moves. */
