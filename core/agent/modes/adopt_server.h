@@ -3,7 +3,7 @@
 // The server of an agent that listens: TLS, the token, and Adopt calls handed to the agent's loop.
 // core/agent/modes/listen_mode.h says what an adoption means.
 //
-// Defines: AdoptStream, AdoptServer.
+// Defines: AdoptServer.
 
 #ifndef CORE_AGENT_MODES_ADOPT_SERVER_H_
 #define CORE_AGENT_MODES_ADOPT_SERVER_H_
@@ -15,23 +15,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/agent/loop/event_loop.h"
+#include "core/agent/modes/adopt_stream.h"
 #include "core/launch/agent_secret.h"
 #include "core/net/socket_address.h"
 #include "core/proto/adopt.pb.h"
 
 namespace millrace {
-
-// One Adopt call. Thread safety: thread-safe. Blocking: never.
-class AdoptStream {
- public:
-  virtual ~AdoptStream() = default;
-  // Queues `event`; dropped once the call is closed or gone.
-  virtual void Send(v1::AdoptEvent event) = 0;
-  // Ends the call after what is queued. Idempotent.
-  virtual void Close(const absl::Status& status) = 0;
-  // The other end, numeric and without a port ("10.0.0.9").
-  [[nodiscard]] virtual const std::string& peer_host() const = 0;
-};
 
 // Ownership: owns its port; `callbacks` run on the loop, none after the loop has ended.
 // Thread safety: one thread. Blocking: Start binds; the destructor waits for the calls, half a

@@ -7,14 +7,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/agent/link/agent_counts.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
-#include "core/base/peer_version.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/net/certificate.h"
@@ -26,11 +23,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
-constexpr size_t kMaxUsedIds = 4096;
 constexpr int kMaxRefusals = 10;
-constexpr size_t kAdoptionIdDigits = 32;
-constexpr size_t kMaxTextBytes = 128;
 constexpr absl::Duration kMaxConnectTimeout = absl::Hours(24);
 constexpr absl::Duration kSecretPoll = absl::Seconds(1);
 // How long an agent may take to end after its stdin was closed.
@@ -48,15 +41,6 @@ constexpr char kHandshakeFailed[] =
     "secret, "
     "or is no driver";
 
-std::string DriverOf(const v1::Hold& hold) {
-  return absl::StrCat("cluster ", EscapeControls(Ellipsize(hold.cluster_id(), kMaxTextBytes)),
-                      " of driver ", EscapeControls(Ellipsize(hold.driver(), kMaxTextBytes)));
-}
-
-std::string SlotOf(const v1::Hold& hold) {
-  return absl::StrCat("executor ", hold.executor_id(), " of ", DriverOf(hold));
-}
-
 }  // namespace
 
 ListenMode::ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions options)
@@ -64,7 +48,8 @@ ListenMode::ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions optio
       reaper_(reaper),
       options_(std::move(options)),
       numbers_(std::make_shared<ListenMetrics>(ListenMetrics::Identity{
-          .version = options_.version, .host = LocalHostname(), .started = absl::Now()})) {}
+          .version = options_.version, .host = LocalHostname(), .started = absl::Now()})),
+      seat_(LocalHostname(), options_.version, this) {}
 
 ListenMode::~ListenMode() {
   loop_->Cancel(&secret_timer_);
@@ -124,15 +109,16 @@ void ListenMode::TakeSecret(AgentSecret secret) {
 absl::Status ListenMode::Listen() {
   server_.reset();
   MILLRACE_ASSIGN_OR_RETURN(
-      server_,
-      AdoptServer::Start(
-          options_.address, secret_, loop_->mailbox(),
-          {.on_request = [this](const auto& stream,
-                                const v1::AdoptRequest& request) { OnRequest(stream, request); },
-           .on_gone = [this](const auto& stream) { OnGone(stream); },
-           .on_refused = [this](
-                             const std::string& peer,
-                             const absl::Status& why) { OnRefused(peer, Refusal::kToken, why); }}));
+      server_, AdoptServer::Start(options_.address, secret_, loop_->mailbox(),
+                                  {.on_request =
+                                       [this](const auto& stream, const v1::AdoptRequest& request) {
+                                         seat_.OnRequest(stream, request);
+                                       },
+                                   .on_gone = [this](const auto& stream) { seat_.OnGone(stream); },
+                                   .on_refused =
+                                       [this](const std::string& peer, const absl::Status& why) {
+                                         Refused(peer, Refusal::kToken, why);
+                                       }}));
   options_.address.port = static_cast<uint16_t>(server_->port());
   return absl::OkStatus();
 }
@@ -179,135 +165,9 @@ std::string ListenMode::Advertised() const {
   return host == "0.0.0.0" || host == "::" ? "" : host;
 }
 
-// ---- calls -------------------------------------------------------------------------------------
+// ---- the agent ----------------------------------------------------------------------------------
 
-void ListenMode::OnRequest(const std::shared_ptr<AdoptStream>& stream,
-                           const v1::AdoptRequest& request) {
-  if (request.has_hold()) {
-    OnHold(stream, request.hold());
-    return;
-  }
-  if (!adoption_.has_value() || adoption_->stream != stream) {
-    stream->Close(absl::FailedPreconditionError("this agent is not held by this stream"));
-    return;
-  }
-  if (request.has_start()) OnStartAgent(request.start());
-  if (request.has_redirect()) OnRedirect(request.redirect());
-  if (request.has_release()) OnRelease(request.release().now());
-}
-
-absl::Status ListenMode::CheckHold(const v1::Hold& hold, Refusal* refusal) const {
-  *refusal = Refusal::kVersion;
-  if (hold.protocol() != kProtocol) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the agent on ", LocalHostname(), " is version ", options_.version,
-                     " (adopt protocol ", kProtocol, ") and the driver is version ",
-                     EscapeControls(Ellipsize(hold.version(), kMaxTextBytes)), " (adopt protocol ",
-                     hold.protocol(), "): install the same version of Millrace on both"));
-  }
-  const std::string here = absl::StrCat("the agent on ", LocalHostname());
-  if (absl::Status versions =
-          CheckVersions({here, options_.version}, {"the driver", hold.version()});
-      !versions.ok()) {
-    return versions;
-  }
-  *refusal = Refusal::kInvalid;
-  const std::string& id = hold.adoption_id();
-  const bool hex = std::all_of(id.begin(), id.end(), [](char c) {
-    return absl::ascii_isxdigit(static_cast<unsigned char>(c));
-  });
-  if (id.size() != kAdoptionIdDigits || !hex) {
-    return absl::InvalidArgumentError("adoption_id is not 32 hex digits");
-  }
-  if (hold.cluster_id().empty() || hold.cluster_id().size() > kMaxTextBytes ||
-      absl::StrContains(hold.cluster_id(), "/") || hold.executor_id() < 0) {
-    return absl::InvalidArgumentError("cluster_id or executor_id is none");
-  }
-  *refusal = Refusal::kEnding;
-  if (ending_) return absl::UnavailableError("the agent is ending");
-  *refusal = Refusal::kReplayed;
-  if (Used(id)) {
-    return absl::AlreadyExistsError(
-        "this adoption is over: the message was used before (replayed?)");
-  }
-  return absl::OkStatus();
-}
-
-bool ListenMode::Used(absl::string_view adoption_id) const {
-  return std::find(used_.begin(), used_.end(), adoption_id) != used_.end();
-}
-
-void ListenMode::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold) {
-  Refusal refusal = Refusal::kInvalid;
-  const absl::Status good = CheckHold(hold, &refusal);
-  if (!good.ok()) {
-    Refuse(stream, hold, refusal, good);
-    return;
-  }
-  if (!adoption_.has_value()) {
-    Take(stream, hold);
-    return;
-  }
-  const v1::Hold& held = adoption_->hold;
-  const bool same_slot =
-      hold.cluster_id() == held.cluster_id() && hold.executor_id() == held.executor_id();
-  if (same_slot && hold.driver_epoch() < held.driver_epoch()) {
-    Refuse(stream, hold, Refusal::kFenced,
-           absl::AbortedError(absl::StrCat(
-               "the agent on ", LocalHostname(), " has another driver now, ",
-               EscapeControls(Ellipsize(held.driver(), kMaxTextBytes)),
-               ", which has taken cluster ", EscapeControls(held.cluster_id()), " over")));
-  } else if (hold.adoption_id() == held.adoption_id()) {
-    if (adoption_->stream != nullptr) {
-      adoption_->stream->Close(absl::CancelledError("another stream took this adoption over"));
-    }
-    adoption_->stream = stream;
-    adoption_->hold.set_driver(hold.driver());  // another one, it may be
-    adoption_->hold.set_driver_epoch(hold.driver_epoch());
-    SayHeld();
-  } else if (same_slot && hold.number() != 0 && hold.number() < held.number()) {
-    Refuse(stream, hold, Refusal::kReplayed,
-           absl::AlreadyExistsError("this adoption is over: there was another"));
-  } else if (same_slot) {
-    if (next_stream_ != nullptr) next_stream_->Close(absl::CancelledError("there is a later one"));
-    next_stream_ = stream;
-    next_ = hold;
-    OnRelease(/*now=*/true);
-  } else {
-    Refuse(stream, hold, Refusal::kBusy,
-           absl::ResourceExhaustedError(absl::StrCat(
-               "the agent on ", LocalHostname(), " serves ", SlotOf(held), " since ",
-               absl::FormatTime("%H:%M:%S UTC", adoption_->since, absl::UTCTimeZone()))));
-  }
-}
-
-void ListenMode::Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold) {
-  adoption_.emplace();
-  adoption_->hold = hold;
-  adoption_->since = absl::Now();
-  adoption_->stream = stream;
-  numbers_->Adopted();
-  numbers_->SetSlot(SlotUse::kHeld);
-  SayHeld();
-}
-
-void ListenMode::SayHeld() {
-  v1::AdoptEvent event;
-  v1::Held& held = *event.mutable_held();
-  held.set_host(LocalHostname());
-  held.set_version(options_.version);
-  held.set_peer_host(adoption_->stream->peer_host());
-  held.set_running(adoption_->agent != nullptr);
-  adoption_->stream->Send(std::move(event));
-  if (adoption_->agent == nullptr) return;
-  v1::AdoptEvent started;
-  started.mutable_started()->set_pid(adoption_->agent->pid());
-  adoption_->stream->Send(std::move(started));
-}
-
-void ListenMode::OnStartAgent(const v1::StartAgent& start) {
-  if (adoption_->agent != nullptr) return;  // said twice
-  const v1::Hold& hold = adoption_->hold;
+absl::StatusOr<int64_t> ListenMode::StartAgent(const v1::Hold& hold, const v1::StartAgent& start) {
   AgentTicket ticket;
   ticket.executor_id = hold.executor_id();
   ticket.coordinator_address = FormatHostPort(start.coordinator_host(), start.coordinator_port());
@@ -323,37 +183,39 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   }
   AgentProcess::OnCounts on_counts;
   if (metrics_ != nullptr) on_counts = [this](const Json& event) { OnCounts(event); };
-  absl::StatusOr<std::unique_ptr<AgentProcess>> agent = AgentProcess::Spawn(
-      "/proc/self/exe", ticket, &options_.environment, /*node_stdin=*/-1, std::move(on_counts));
-  if (!agent.ok()) {
-    v1::Ended ended;
-    ended.set_error_code(static_cast<int>(agent.status().code()));
-    ended.set_error_message(std::string(agent.status().message()));
-    EndAdoption(ended);
-    return;
-  }
-  adoption_->agent = *std::move(agent);
-  adoption_->coordinator = ticket.coordinator_address;
-  numbers_->AgentStarted(adoption_->agent->pid());
-  numbers_->SetSlot(SlotUse::kRunning);
-  Say(absl::StrCat("adopted as ", SlotOf(hold), ", coordinator ", ticket.coordinator_address));
+  MILLRACE_ASSIGN_OR_RETURN(agent_,
+                            AgentProcess::Spawn("/proc/self/exe", ticket, &options_.environment,
+                                                /*node_stdin=*/-1, std::move(on_counts)));
+  coordinator_ = ticket.coordinator_address;
+  numbers_->AgentStarted(agent_->pid());
+  Say(absl::StrCat("adopted as ", seat_.HolderText(), ", coordinator ", coordinator_));
   WatchAgent();
-  v1::AdoptEvent event;
-  event.mutable_started()->set_pid(adoption_->agent->pid());
-  adoption_->stream->Send(std::move(event));
+  return agent_->pid();
 }
 
-void ListenMode::OnRedirect(const v1::Redirect& redirect) {
-  if (adoption_->agent == nullptr) return;  // StartAgent says where, or it has ended
+void ListenMode::RedirectAgent(const v1::Redirect& redirect) {
   const std::string address =
       FormatHostPort(redirect.coordinator_host(), redirect.coordinator_port());
-  adoption_->agent->SetCoordinator(address);
-  if (std::exchange(adoption_->coordinator, address) == address) return;
-  Say(absl::StrCat("taken over for ", SlotOf(adoption_->hold), ", coordinator ", address));
+  agent_->SetCoordinator(address);
+  if (std::exchange(coordinator_, address) == address) return;
+  Say(absl::StrCat("taken over for ", seat_.HolderText(), ", coordinator ", address));
+}
+
+void ListenMode::EndAgent(bool now) {
+  if (now) {
+    agent_->Kill();
+  } else {
+    agent_->CloseStdin();
+  }
+}
+
+void ListenMode::SetUse(SlotUse use) {
+  if (use == SlotUse::kHeld) numbers_->Adopted();
+  numbers_->SetSlot(use);
 }
 
 void ListenMode::WatchAgent() {
-  AgentProcess* const agent = adoption_->agent.get();
+  AgentProcess* const agent = agent_.get();
   reaper_->Register(agent->pid(), [this](const ExitStatus& exit) {
     if (exit.ended()) OnAgentExit(exit);
   });
@@ -383,32 +245,11 @@ void ListenMode::OnCounts(const Json& event) {
   }
 }
 
-void ListenMode::OnRelease(bool now) {
-  if (!adoption_.has_value()) return;
-  if (adoption_->agent == nullptr) {
-    EndAdoption(v1::Ended());
-  } else if (now) {
-    adoption_->agent->Kill();
-  } else {
-    adoption_->agent->CloseStdin();
-  }
-}
-
-void ListenMode::OnGone(const std::shared_ptr<AdoptStream>& stream) {
-  if (stream == next_stream_) next_stream_.reset();
-  if (!adoption_.has_value() || adoption_->stream != stream) return;
-  adoption_->stream.reset();
-  if (adoption_->agent == nullptr) {
-    EndAdoption(v1::Ended());
-  } else {
-    MILLRACE_LOG(INFO) << "the driver is away; its agent goes on: " << SlotOf(adoption_->hold);
-  }
-}
-
 void ListenMode::OnAgentExit(const ExitStatus& exit) {
-  if (adoption_->agent->out_fd() >= 0) loop_->Unwatch(adoption_->agent->out_fd());
-  if (adoption_->agent->err_fd() >= 0) loop_->Unwatch(adoption_->agent->err_fd());
-  const AgentExit end = adoption_->agent->Reap(exit);
+  if (agent_->out_fd() >= 0) loop_->Unwatch(agent_->out_fd());
+  if (agent_->err_fd() >= 0) loop_->Unwatch(agent_->err_fd());
+  const AgentExit end = agent_->Reap(exit);
+  agent_.reset();
   numbers_->AgentEnded();
   v1::Ended ended;
   if (exit.kind == ExitStatus::Kind::kSignaled) {
@@ -419,36 +260,12 @@ void ListenMode::OnAgentExit(const ExitStatus& exit) {
   ended.set_error_code(static_cast<int>(end.status.code()));
   ended.set_error_message(std::string(end.status.message()));
   for (const std::string& line : end.stderr_tail) ended.add_stderr_tail(line);
-  Say(absl::StrCat("free again: the agent for ", SlotOf(adoption_->hold), " ended with ",
+  Say(absl::StrCat("free again: the agent for ", seat_.HolderText(), " ended with ",
                    DescribeExit(exit), end.status.ok() ? "" : ": ", end.status.message()));
-  EndAdoption(ended);
+  seat_.AgentEnded(ended);
 }
 
-void ListenMode::EndAdoption(const v1::Ended& ended) {
-  used_.push_back(adoption_->hold.adoption_id());
-  if (used_.size() > kMaxUsedIds) used_.pop_front();
-  if (const auto stream = std::move(adoption_->stream); stream != nullptr) {
-    v1::AdoptEvent event;
-    *event.mutable_ended() = ended;
-    stream->Send(std::move(event));
-    stream->Close(absl::OkStatus());
-  }
-  adoption_.reset();
-  numbers_->SetSlot(SlotUse::kFree);
-  if (ending_) {
-    Quit(kExitFinished);
-  } else if (const auto next = std::move(next_stream_); next != nullptr) {
-    Take(next, next_);
-  }
-}
-
-void ListenMode::Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold,
-                        Refusal refusal, const absl::Status& why) {
-  OnRefused(absl::StrCat(stream->peer_host(), " (", SlotOf(hold), ")"), refusal, why);
-  stream->Close(why);
-}
-
-void ListenMode::OnRefused(const std::string& peer, Refusal refusal, const absl::Status& why) {
+void ListenMode::Refused(const std::string& who, Refusal refusal, const absl::Status& why) {
   numbers_->Refused(refusal);
   // A driver that looks for the slot's present adoption asks for those before it.
   if (refusal == Refusal::kReplayed) return;
@@ -458,7 +275,7 @@ void ListenMode::OnRefused(const std::string& peer, Refusal refusal, const absl:
     refusals_ = 0;
   }
   if (++refusals_ > kMaxRefusals) return;
-  MILLRACE_LOG(WARNING) << "refused " << peer << ": " << why.message()
+  MILLRACE_LOG(WARNING) << "refused " << who << ": " << why.message()
                         << (refusals_ == kMaxRefusals ? " (no more of these for a minute)" : "");
 }
 
@@ -470,13 +287,9 @@ void ListenMode::ParentEnds() {
 
 void ListenMode::OnSignal(int /*signal*/) {
   const bool again = std::exchange(ending_, true);
-  if (!adoption_.has_value()) {
-    Quit(kExitFinished);
-    return;
-  }
-  OnRelease(/*now=*/again);
-  if (again || !adoption_.has_value()) return;
-  kill_timer_ = loop_->After(kEndGrace, [this] { OnRelease(/*now=*/true); });
+  seat_.Leave(/*now=*/again);
+  if (again || agent_ == nullptr) return;
+  kill_timer_ = loop_->After(kEndGrace, [this] { seat_.Leave(/*now=*/true); });
 }
 
 void ListenMode::Quit(int exit_code) {

@@ -3,7 +3,7 @@
 // `millrace-agent agent --listen HOST:PORT`: waits on a host or in a pod for a driver that adopts
 // it, runs an agent for one slot of that driver's cluster, and is free again when that has ended.
 //
-//   free --Hold--> held --StartAgent--> running --the agent's end--> free
+// core/agent/modes/adoption_seat.h decides which driver that is.
 //
 // The agent itself is a child, `millrace-agent agent --parent=stdin`, so that nothing of one
 // cluster is left for the next. It ends with this process, with its coordinator, or when it is
@@ -12,18 +12,20 @@
 #ifndef CORE_AGENT_MODES_LISTEN_MODE_H_
 #define CORE_AGENT_MODES_LISTEN_MODE_H_
 
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/agent/loop/child_reaper.h"
 #include "core/agent/loop/event_loop.h"
+#include "core/agent/loop/exit_codes.h"
 #include "core/agent/modes/adopt_server.h"
+#include "core/agent/modes/adoption_seat.h"
 #include "core/agent/modes/listen_metrics.h"
 #include "core/base/json_fwd.h"
 #include "core/launch/agent_process.h"
@@ -48,10 +50,10 @@ struct ListenOptions {
 // Ownership: loop and reaper must outlive it. Thread safety: the loop's thread, which must be the
 // main thread. Blocking: Start() binds and reads the secret; a secret that changed is read on the
 // loop, and the port bound again, half a second at most.
-class ListenMode {
+class ListenMode final : private AdoptionSeat::Owner {
  public:
   ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions options);
-  ~ListenMode();
+  ~ListenMode() override;
   ListenMode(const ListenMode&) = delete;
   ListenMode& operator=(const ListenMode&) = delete;
 
@@ -64,41 +66,25 @@ class ListenMode {
   int Cleanup();
 
  private:
-  // The slot that this agent is held for or runs.
-  struct Adoption {
-    v1::Hold hold;
-    absl::Time since;
-    std::shared_ptr<AdoptStream> stream;  // null while the driver is away
-    std::unique_ptr<AgentProcess> agent;  // null: held
-    std::string coordinator;              // host:port, as the agent was told last
-  };
+  // AdoptionSeat::Owner:
+  absl::StatusOr<int64_t> StartAgent(const v1::Hold& hold, const v1::StartAgent& start) override;
+  void RedirectAgent(const v1::Redirect& redirect) override;
+  void EndAgent(bool now) override;
+  void SetUse(SlotUse use) override;
+  void Refused(const std::string& who, Refusal refusal, const absl::Status& why) override;
+  void Left() override { Quit(kExitFinished); }
 
   absl::Status ServeMetrics();
   absl::Status Listen();
   void TakeSecret(AgentSecret secret);
   void CheckSecret();
   void SayRenewal();
-  void OnRequest(const std::shared_ptr<AdoptStream>& stream, const v1::AdoptRequest& request);
-  void OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
-  // If not OK, `refusal` says of which kind.
-  absl::Status CheckHold(const v1::Hold& hold, Refusal* refusal) const;
-  void Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
-  void SayHeld();
-  void OnStartAgent(const v1::StartAgent& start);
-  void OnRedirect(const v1::Redirect& redirect);
   void OnCounts(const Json& event);
-  void OnRelease(bool now);
-  void OnGone(const std::shared_ptr<AdoptStream>& stream);
-  void OnRefused(const std::string& peer, Refusal refusal, const absl::Status& why);
   void WatchAgent();
   void OnAgentExit(const ExitStatus& exit);
-  void EndAdoption(const v1::Ended& ended);
-  void Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold, Refusal refusal,
-              const absl::Status& why);
   void ParentEnds();
   void Quit(int exit_code);
   [[nodiscard]] std::string Advertised() const;
-  [[nodiscard]] bool Used(absl::string_view adoption_id) const;
 
   EventLoop* const loop_;
   ChildReaper* const reaper_;
@@ -111,12 +97,10 @@ class ListenMode {
   std::unique_ptr<AdoptServer> server_;
   EventLoop::TimerId secret_timer_ = EventLoop::kNoTimer;
   EventLoop::TimerId kill_timer_ = EventLoop::kNoTimer;
-  std::optional<Adoption> adoption_;
-  // The same slot's next adoption, which waits for the end of the present one.
-  std::shared_ptr<AdoptStream> next_stream_;
-  v1::Hold next_;
-  std::deque<std::string> used_;  // adoption ids that are over, the last few thousand
-  absl::Time refusals_since_;     // refusals are told ten a minute at most
+  AdoptionSeat seat_;
+  std::unique_ptr<AgentProcess> agent_;  // null: none runs
+  std::string coordinator_;              // host:port, as agent_ was told last
+  absl::Time refusals_since_;            // refusals are told ten a minute at most
   int refusals_ = 0;
   bool ending_ = false;
   int exit_code_ = 0;
