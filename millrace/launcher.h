@@ -28,6 +28,9 @@ class Launcher {
   struct Events {
     // The agent of this slot is a process now.
     std::function<void(int executor_id, int64_t pid)> on_started;
+    // The same, where another driver is to look for it: AgentTicket::place of that one's ticket.
+    // For launchers that find agents, after on_started.
+    std::function<void(int executor_id, const std::string& place)> on_found;
     // It is gone for certain: its exit was seen, or it could not be started (pid 0).
     std::function<void(const AgentExit& exit)> on_exit;
     // The slot has no agent yet, for the reason given; the launcher goes on trying.

@@ -55,8 +55,8 @@ AgentExit ExitOf(const v1::Ended& ended) {
 std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
   std::vector<AdoptionSlot> slots;
   for (const AgentTicket& ticket : tickets) {
-    slots.push_back(
-        {ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts, ticket.standing});
+    slots.push_back({ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts,
+                     ticket.standing, ticket.place});
   }
   return slots;
 }
@@ -240,6 +240,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
         break;
       case AdoptionEffect::Kind::kStarted:
         if (events_.on_started) events_.on_started(effect.executor_id, effect.pid);
+        if (events_.on_found) events_.on_found(effect.executor_id, effect.address);
         break;
       case AdoptionEffect::Kind::kNote:
         Note(options_, effect.note);

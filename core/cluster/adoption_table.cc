@@ -63,7 +63,10 @@ AdoptionTable::AdoptionTable(AdoptionOptions options, const std::vector<Adoption
     slot.sought = id.standing == Standing::kTaken;
     slot.replacement = id.standing == Standing::kReplaced;
     slot.left_alone = id.standing == Standing::kEnded;
-    if (slot.sought) slot.state = State::kAway;
+    if (slot.sought) {
+      slot.state = State::kAway;
+      slot.address = id.place;
+    }
     if (slot.left_alone) slot.state = State::kIdle;
   }
   assembling_ = std::any_of(slots.begin(), slots.end(), [](const AdoptionSlot& slot) {
@@ -309,7 +312,10 @@ void AdoptionTable::Started(uint64_t call, int64_t pid, Effects* effects) {
   slot->retry_delay = kFirstRetry;
   const bool found = std::exchange(slot->found, false);
   if (std::exchange(slot->pid, pid) == pid || found) return;  // heard again, or by a driver before
-  effects->push_back({.kind = Kind::kStarted, .executor_id = slot->id.executor_id, .pid = pid});
+  effects->push_back({.kind = Kind::kStarted,
+                      .executor_id = slot->id.executor_id,
+                      .address = slot->address,
+                      .pid = pid});
 }
 
 // ---- how it ends --------------------------------------------------------------------------------
@@ -469,7 +475,8 @@ absl::Duration AdoptionTable::MoveDue(const Slot& slot) const {
   const bool heard = slot.state == State::kRunning || slot.state == State::kStarting;
   const bool recent = slot.moves > 0 && Now() - slot.moved_at < kMoveMemory;
   const int doublings = recent ? std::min(slot.moves, kMaxDoublings) : 0;
-  if (heard) return slot.named_since + options_.settle * (1 << doublings);
+  // One of a driver before may only not have been asked yet.
+  if (heard || slot.sought) return slot.named_since + options_.settle * (1 << doublings);
   // The first time at once: this is how a pod is replaced.
   return recent ? slot.moved_at + absl::Seconds(1 << doublings) : slot.named_since;
 }

@@ -20,6 +20,8 @@
 //     `settle`; one that cannot be heard is left as soon as the resolver names another place. Each
 //     move of a slot doubles the time to the next. A slot whose node may not be started again never
 //     moves.
+//   - What a driver before has left is looked for where that one had it: the resolver's word about
+//     another place counts after `settle`.
 //   - An agent that cannot be heard, at the same place, is asked again; only its own host, or the
 //     resolver, can tell that it is gone.
 //   - The adoptions of a slot have numbers, and an agent that has had one refuses it. So a driver
@@ -53,6 +55,7 @@ struct AdoptionSlot {
   int task_index = 0;
   bool restarts = false;  // its node may be started again
   AgentTicket::Standing standing = AgentTicket::Standing::kNew;
+  std::string place;  // with kTaken: where a driver before has found its agent; empty: not known
 };
 
 // Something to be done, or to be told.
@@ -63,7 +66,7 @@ struct AdoptionEffect {
     kRedirect,  // send Redirect over `call`; `address` as with kStart
     kRelease,   // send Release over `call`, `now`
     kHangUp,    // end `call`, whose later events mean nothing
-    kStarted,   // tell: the slot's agent is the process `pid`
+    kStarted,   // tell: the slot's agent is the process `pid`, at `address`
     kEnded,     // tell `exit`
     kAwaited,   // tell: the slot has no agent yet, `note` says why
     kNote,      // tell a person `note`

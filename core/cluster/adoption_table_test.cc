@@ -440,6 +440,40 @@ TEST_F(TakenTableTest, AgentsThatAreFoundAtTheEndOnlyAreReleasedToo) {
   EXPECT_EQ(table_->num_running(), 0);
 }
 
+// Where they were is known.
+class PlacedTableTest : public AdoptionTableTest {
+ protected:
+  PlacedTableTest() {
+    table_.emplace(
+        AdoptionOptions(),
+        std::vector<AdoptionSlot>{{0, "worker", 0, /*restarts=*/true, Standing::kTaken, "a:1"},
+                                  {1, "worker", 1, /*restarts=*/true, Standing::kTaken, "b:1"}},
+        &clock_);
+  }
+};
+
+// The resolver may have moved a slot while there was no driver.
+TEST_F(PlacedTableTest, AnAgentOfADriverBeforeIsLookedForWhereThatOneHadIt) {
+  Name({"a:1", "c:1"});
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1", "dial 1 b:1"));
+  table_->Held(calls_[1], {.running = true}, &effects_);
+  table_->Started(calls_[1], 101, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("redirect 1 to "));
+  // It is moved as any other.
+  Advance(absl::Seconds(5));
+  EXPECT_THAT(Take(), ElementsAre("release 1 now", "hang up 1", "ended 1"));
+}
+
+TEST_F(PlacedTableTest, AnAgentOfADriverBeforeThatCannotBeHeardIsLeftInTheEnd) {
+  Name({"a:1", "c:1"});
+  Take();
+  table_->CallOver(calls_[1], absl::UnavailableError("nobody listens"), &effects_);
+  Advance(absl::Seconds(4));
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), ElementsAre("hang up 1", "ended 1"));
+}
+
 class LeftTableTest : public AdoptionTableTest {
  protected:
   LeftTableTest() : AdoptionTableTest(true, Standing::kEnded, Standing::kNew) {}

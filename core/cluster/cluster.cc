@@ -136,6 +136,7 @@ AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
           .connect_timeout =
               options_.resume.state_folder.empty() ? absl::ZeroDuration() : options_.resume.lease,
           .standing = coordinator_->StandingOf(executor_id),
+          .place = coordinator_->PlaceOf(executor_id),
           .driver_epoch = coordinator_->driver_epoch()};
 }
 
@@ -147,6 +148,9 @@ absl::Status Cluster::Impl::LaunchAgents() {
   Launcher::Events events;
   events.on_started = [this](int executor_id, int64_t pid) {
     coordinator_->ReportAgentStarted(executor_id, pid);
+  };
+  events.on_found = [this](int executor_id, const std::string& place) {
+    coordinator_->ReportAgentFound(executor_id, place);
   };
   events.on_exit = [this](const AgentExit& exit) { coordinator_->ReportAgentExit(exit); };
   events.on_awaited = [this](int executor_id, const std::string& why) {

@@ -402,12 +402,13 @@ absl::StatusOr<bool> Coordinator::HoldsCluster(const std::string& state_folder) 
 
 AgentTicket::Standing Coordinator::StandingOf(int executor_id) const {
   if (journal_ == nullptr) return AgentTicket::Standing::kNew;
-  const StateImage& image = journal_->restored();
-  const bool over = image.cancel().has_value() ||
-                    std::any_of(image.slots().begin(), image.slots().end(),
-                                [](const auto& slot) { return slot.second.has_failure(); });
-  const auto slot = image.slots().find(executor_id);
-  return ToStanding(slot == image.slots().end() ? v1::SlotRecord() : slot->second, over);
+  return millrace::StandingOf(journal_->restored(), executor_id);
+}
+
+std::string Coordinator::PlaceOf(int executor_id) const {
+  if (journal_ == nullptr) return "";
+  const auto slot = journal_->restored().slots().find(executor_id);
+  return slot == journal_->restored().slots().end() ? "" : slot->second.place();
 }
 
 void Coordinator::GiveUpState() {
@@ -546,6 +547,10 @@ std::vector<EqualCounts> Coordinator::WaitEqualCounts(absl::string_view feed_id,
 
 void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {
   plane_->agents().AgentStarted(executor_id, pid);
+}
+
+void Coordinator::ReportAgentFound(int executor_id, absl::string_view place) {
+  plane_->agents().AgentFound(executor_id, place);
 }
 
 void Coordinator::ReportAgentExit(const AgentExit& exit) { plane_->agents().AgentExited(exit); }

@@ -199,6 +199,8 @@ class Coordinator {
   // From the launcher, which is the parent of the agents (or watches their pods). Unknown executor
   // ids are ignored.
   void ReportAgentStarted(int executor_id, int64_t pid);
+  // Where the slot's agent is, in its launcher's words: PlaceOf() of the next driver's coordinator.
+  void ReportAgentFound(int executor_id, absl::string_view place);
 
   // Proven death: its slot may be taken at once.
   void ReportAgentExit(const AgentExit& exit);
@@ -216,6 +218,8 @@ class Coordinator {
   // As the driver before left this slot, for whoever starts agents; kNew where there was none. The
   // slot must exist.
   [[nodiscard]] AgentTicket::Standing StandingOf(int executor_id) const;
+  // What ReportAgentFound() was told last, by a driver before; empty: nothing.
+  [[nodiscard]] std::string PlaceOf(int executor_id) const;
   // Where what another driver needs is written; null if none can take over.
   [[nodiscard]] StateJournal* journal() const { return journal_.get(); }
   // There is nothing to take over any more: the cluster has ended.

@@ -252,6 +252,30 @@ TEST_F(CoordinatorResumeTest, WhoseAgentWasKnownToBeGoneIsReplacedWithoutItsLeas
   EXPECT_EQ(other.registered()->attempt(), 1u);
 }
 
+TEST_F(CoordinatorResumeTest, WhereAgentsWereFoundIsKnownToEachDriverThatFollows) {
+  Start();
+  BringUp();
+  EXPECT_EQ(coordinator_->PlaceOf(0), "");
+  coordinator_->ReportAgentFound(0, "h1:7000");
+  coordinator_->ReportAgentFound(7, "nowhere");  // no such slot
+  for (int i = 0; i < 2; ++i) {
+    Replace();
+    EXPECT_EQ(coordinator_->PlaceOf(0), "h1:7000");
+    EXPECT_EQ(coordinator_->PlaceOf(1), "");
+  }
+}
+
+// It was started, and may be about to register.
+TEST_F(CoordinatorResumeTest, AnAgentThatWasFoundAndHasNotRegisteredIsLookedFor) {
+  Start();
+  coordinator_->ReportAgentStarted(1, 77);
+  coordinator_->ReportAgentFound(1, "h1:7000");
+  Replace();
+  EXPECT_EQ(coordinator_->StandingOf(0), AgentTicket::Standing::kNew);
+  EXPECT_EQ(coordinator_->StandingOf(1), AgentTicket::Standing::kTaken);
+  EXPECT_EQ(coordinator_->PlaceOf(1), "h1:7000");
+}
+
 TEST_F(CoordinatorResumeTest, AgentsOfWhatIsOverAreLookedForAndNotStarted) {
   using Standing = AgentTicket::Standing;
   Start();

@@ -390,6 +390,16 @@ void AgentControl::AgentStarted(int executor_id, int64_t pid) {
   });
 }
 
+void AgentControl::AgentFound(int executor_id, absl::string_view place) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    if (!state_->table.Has(executor_id)) return;
+    std::string& known = state_->places[executor_id];
+    if (known == place) return;
+    known = std::string(place);
+    effects->changed.push_back(executor_id);
+  });
+}
+
 void AgentControl::AgentExited(const AgentExit& exit) {
   state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (HoldExit(exit)) {

@@ -64,6 +64,8 @@ class AgentControl final : public AttachHandler {
 
   // ---- for whoever starts agents: as in coordinator.h ----
   void AgentStarted(int executor_id, int64_t pid);
+  // Where the slot's agent is, in its launcher's words: for the next driver's.
+  void AgentFound(int executor_id, absl::string_view place);
   void AgentExited(const AgentExit& exit);
   void AgentAwaited(int executor_id, absl::string_view why);
   // As core/proto/feed_gateway.proto says.

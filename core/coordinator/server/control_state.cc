@@ -84,6 +84,7 @@ ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* r
               .unexplained = options.input_mode == InputMode::kDirect ? kUnexplainedWait
                                                                       : absl::ZeroDuration()}),
       nodes(options.roles.size()),
+      places(options.roles.size()),
       timer_wakes_at(started_at) {
   MutexLock lock(&mu);
   for (int id = 0; id < table.size(); ++id) recorder->Slot(StatusOf(id));
@@ -289,9 +290,10 @@ void ControlState::WriteJournal(const TableEffects& effects) {
   if (shut_down || !fenced.ok()) return;
   for (const int id : effects.changed) {
     const SavedSlot slot = table.Save(id);
-    if (slot.nonce.empty() && !slot.stop_asked) continue;
+    if (slot.nonce.empty() && !slot.stop_asked && places[id].empty()) continue;
     v1::StateRecord record;
     *record.mutable_slot() = ToSlotRecord(id, slot);
+    record.mutable_slot()->set_place(places[id]);
     record.mutable_slot()->set_has_feed(nodes[id].attempt == slot.attempt &&
                                         nodes[id].feed.has_value());
     std::string& last = journaled_slots_[id];
@@ -329,6 +331,7 @@ void ControlState::Restore() {
     for (const auto& [id, slot] : image.slots()) {
       table.Restore(id, ToSavedSlot(slot), effects);
       if (!table.Has(id)) continue;
+      places[id] = slot.place();
       Node& node = NodeOf(id);
       // Where it is its agent says as it comes back; of one that has ended nobody will ask.
       if (slot.has_feed() && table.state(id) == SlotState::kFinished) node.feed.emplace();

@@ -144,6 +144,7 @@ struct ControlState {
   EqualFeeds equal ABSL_GUARDED_BY(mu);
   FirstCause causes ABSL_GUARDED_BY(mu);
   std::vector<Node> nodes ABSL_GUARDED_BY(mu);             // by executor id
+  std::vector<std::string> places ABSL_GUARDED_BY(mu);     // of their agents, as launchers say
   std::map<uint64_t, Stream> streams ABSL_GUARDED_BY(mu);  // by id, the order of what all are sent
   uint64_t next_stream_id ABSL_GUARDED_BY(mu) = 1;
   Streams to_flush ABSL_GUARDED_BY(mu);  // have something queued; empty outside of Do()

@@ -1,5 +1,6 @@
 #include "core/coordinator/server/saved_state.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/coordinator/view/wire_conversion.h"
@@ -61,6 +62,7 @@ v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot) {
   record.set_stop_now(slot.stop_now);
   record.set_stop_reason(slot.stop_reason);
   record.set_agent_gone(slot.agent_gone);
+  record.set_restart_asked(slot.restart_asked);
   if (slot.failure.has_value()) {
     *record.mutable_failure() = ToFailureRecord(*slot.failure);
     *record.mutable_failure()->mutable_first_sign() = TimeToProto(slot.first_sign);
@@ -83,6 +85,7 @@ SavedSlot ToSavedSlot(const v1::SlotRecord& record) {
   slot.stop_now = record.stop_now();
   slot.stop_reason = record.stop_reason();
   slot.agent_gone = record.agent_gone();
+  slot.restart_asked = record.restart_asked();
   if (record.has_failure()) {
     slot.failure = ToFailure(record.failure());
     slot.first_sign = TimeFromProto(record.failure().first_sign());
@@ -90,14 +93,20 @@ SavedSlot ToSavedSlot(const v1::SlotRecord& record) {
   return slot;
 }
 
-AgentTicket::Standing ToStanding(const v1::SlotRecord& record, bool over) {
+AgentTicket::Standing StandingOf(const StateImage& image, int executor_id) {
   using Standing = AgentTicket::Standing;
-  // Where nothing is to be started any more, something may have been.
-  const Standing open = over || record.stop_asked() ? Standing::kTaken : Standing::kNew;
+  const bool over = image.cancel().has_value() ||
+                    std::any_of(image.slots().begin(), image.slots().end(),
+                                [](const auto& slot) { return slot.second.has_failure(); });
+  const auto slot = image.slots().find(executor_id);
+  const v1::SlotRecord record = slot == image.slots().end() ? v1::SlotRecord() : slot->second;
+  // Where nothing is to be started any more, something may have been; and what was found is there.
+  const bool taken = over || record.stop_asked() || !record.place().empty();
+  const Standing open = taken ? Standing::kTaken : Standing::kNew;
   if (record.nonce().empty()) return open;
   if (!record.agent_gone()) return Standing::kTaken;
   if (record.state() == v1::SLOT_STATE_FINISHED || record.has_failure()) return Standing::kEnded;
-  return open == Standing::kNew ? Standing::kReplaced : open;
+  return over || record.stop_asked() ? Standing::kTaken : Standing::kReplaced;
 }
 
 }  // namespace millrace

@@ -2,11 +2,12 @@
 //
 // Between the tables and the records of a journal.
 //
-// Defines: ToSlotRecord(), ToSavedSlot(), ToStanding().
+// Defines: ToSlotRecord(), ToSavedSlot(), StandingOf().
 
 #ifndef CORE_COORDINATOR_SERVER_SAVED_STATE_H_
 #define CORE_COORDINATOR_SERVER_SAVED_STATE_H_
 
+#include "core/coordinator/journal/state_image.h"
 #include "core/coordinator/state/reservation_table.h"
 #include "core/proto/state.pb.h"
 #include "millrace/agent_ticket.h"
@@ -16,8 +17,8 @@ namespace millrace {
 // `has_feed` stays unset.
 [[nodiscard]] v1::SlotRecord ToSlotRecord(int executor_id, const SavedSlot& slot);
 [[nodiscard]] SavedSlot ToSavedSlot(const v1::SlotRecord& record);
-// What is left to do about the slot's agent; `over`: in a cluster that has failed or is to end.
-[[nodiscard]] AgentTicket::Standing ToStanding(const v1::SlotRecord& record, bool over);
+// What is left to do about a slot's agent where a driver takes over what is in `image`.
+[[nodiscard]] AgentTicket::Standing StandingOf(const StateImage& image, int executor_id);
 
 }  // namespace millrace
 

@@ -118,7 +118,8 @@ struct SavedSlot {
   bool stop_asked = false;
   bool stop_now = false;
   std::string stop_reason;
-  bool agent_gone = false;  // its agent is known to be dead
+  bool agent_gone = false;     // its agent is known to be dead
+  bool restart_asked = false;  // by Restart(), and its node has not ended yet
   // The cluster's, if it failed for good; its first_sign means nothing to others, whose date this
   // is.
   std::optional<NodeFailure> failure;

@@ -37,6 +37,7 @@ SavedSlot ReservationTable::Save(int executor_id) const {
           .stop_now = slot.stop_now,
           .stop_reason = slot.stop_reason,
           .agent_gone = slot.agent_dead,
+          .restart_asked = slot.restart_asked,
           .failure = slot.fatal,
           .first_sign = slot.fatal_sign};
 }
@@ -63,6 +64,7 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
   slot.agent_dead = saved.agent_gone;
   slot.lease_until = saved.state == SlotState::kFinished ? now : now + options_.lease;
   slot.ever_ran = saved.ever_ran;
+  slot.restart_asked = saved.restart_asked;
   if (saved.failure.has_value()) {
     slot.error = saved.failure->status;
     slot.failed_for_good = true;

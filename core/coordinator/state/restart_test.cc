@@ -522,5 +522,22 @@ TEST(RestartTest, AJumpOfTheWallClockChangesNothing) {
   EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
 }
 
+// The driver is killed while the node ends for it.
+TEST(RestartTest, ATableThatTakesOverKnowsThatARestartWasAskedFor) {
+  TableFixture before;
+  before.Bring(SlotState::kRunning);
+  ASSERT_THAT(before.table.Restart(0, "memory grows", &before.effects), IsOk());
+  TableFixture f;
+  f.table.Restore(0, before.table.Save(0), &f.effects);
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  ASSERT_TRUE(f.table.Registered(0, 9, &f.effects));
+  NodeReport end = Exit(Code(0), /*as_asked=*/true);
+  end.next_address = "a0:2";
+  f.table.Update(9, end, &f.effects);
+  EXPECT_EQ(f.table.attempt(0), 1u);
+  ASSERT_EQ(f.effects.start.size(), 1u);
+  EXPECT_EQ(f.effects.start[0].attempt, 1u);
+}
+
 }  // namespace
 }  // namespace millrace
