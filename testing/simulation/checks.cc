@@ -59,6 +59,13 @@ void Checks::AfterMessage(const Fence& fence, const ControlPlane& plane) {
        absl::StrCat(Name(fence.executor), " was ", before, "; is ", after));
 }
 
+void Checks::OnDriver() {
+  for (Slot& slot : slots_) {
+    slot.connection = 0;
+    slot.resumed = true;
+  }
+}
+
 // ---- nodes --------------------------------------------------------------------------------------
 
 void Checks::OnNodeStarted(int executor, uint32_t attempt, int64_t pid,
@@ -104,8 +111,13 @@ void Checks::OnSlot(const SlotStatus& now) {
     Fail("restarts stay within their budget",
          absl::StrCat(text, ": ", slot.restarts, " of ", now.max_restarts));
   }
-  const bool again = now.attempt == before.attempt && now.state < before.state;
-  if (before.state == SlotState::kFinished || (again && !IsUnreached(before.state))) {
+  // A driver that takes over hears from the agents how far they are.
+  const bool resumed = std::exchange(slot.resumed, false);
+  const bool again = now.attempt == before.attempt && now.state < before.state && !resumed;
+  // One that had failed, came back and ended well is the cluster's failure all the same.
+  const bool failed_before = resumed && IsUnreached(now.state);
+  if ((before.state == SlotState::kFinished && !failed_before) ||
+      (again && !IsUnreached(before.state))) {
     Fail("a slot climbs its ladder", text);
   }
 }

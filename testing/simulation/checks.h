@@ -52,6 +52,9 @@ class Checks {
                                     const v1::AgentMessage& message, const ControlPlane& plane);
   void AfterMessage(const Fence& fence, const ControlPlane& plane);
 
+  // Another driver has taken the cluster over: it knows what the one before had told.
+  void OnDriver();
+
   // ---- one live attempt per slot ----
   // `excused`: its agent cannot hear, now, that the slot is another's.
   void OnNodeStarted(int executor, uint32_t attempt, int64_t pid, std::function<bool()> excused);
@@ -82,6 +85,7 @@ class Checks {
     uint64_t connection = 0;
     std::vector<LiveNode> live;
     std::set<uint32_t> started;
+    bool resumed = false;    // by another driver, which has not told of it yet
     bool ran = false;        // this attempt
     int restarts = 0;        // of attempts that ran
     int asked_restarts = 0;  // by an operator

@@ -27,6 +27,7 @@ std::shared_ptr<Connection> Connection::Open(Site* site, Client client) {
 Connection::Connection(Site* site, Client client)
     : site_(site),
       client_(std::move(client)),
+      driver_(site->driver),
       number_(site->next_connection++),
       random_(site->plan.seed,
               {3, static_cast<uint64_t>(client_.executor),
@@ -51,7 +52,7 @@ void Connection::PushUp(Up up) {
 void Connection::PumpUp() {
   if (up_due_ || up_.empty() || !client_.host->reachable()) return;
   up_due_ = true;
-  site_->queue.After(up_.front().at - site_->queue.now(), &site_->driver,
+  site_->queue.After(up_.front().at - site_->queue.now(), driver_,
                      [this, self = shared_from_this()] {
                        up_due_ = false;
                        if (up_.empty() || !client_.host->reachable()) return;
@@ -63,6 +64,7 @@ void Connection::PumpUp() {
 }
 
 void Connection::PushDown(Down down) {
+  if (broken_) return;
   down.at = Arrival(&last_down_);
   down_.push_back(std::move(down));
   PumpDown();
@@ -137,6 +139,7 @@ void Connection::ArriveDown(Down down) {
 // ---- the network --------------------------------------------------------------------------------
 
 void Connection::Break() {
+  broken_ = true;
   up_.clear();
   down_.clear();
   PushUp({Up::Kind::kReset, {}, {}});
@@ -148,6 +151,10 @@ void Connection::Break() {
 }
 
 void Connection::Resume() {
+  if (!driver_->alive()) {
+    Break();
+    return;
+  }
   PumpUp();
   PumpDown();
 }
@@ -159,7 +166,7 @@ void Connection::WatchPath() {
   const int stops = site_->driver_stops;
   site_->queue.After(after, client_.process, [this, self = shared_from_this(), cuts, stops] {
     if (client_ended_ || cuts != client_.host->cut_count || stops != site_->driver_stops) return;
-    if (client_.host->reachable() && !site_->driver.stopped()) return;
+    if (client_.host->reachable() && !driver_->stopped()) return;
     PushUp({Up::Kind::kReset, {}, {}});
     ClientEnds(absl::UnavailableError("keepalive watchdog timeout"));
   });
@@ -168,7 +175,7 @@ void Connection::WatchPath() {
 // ---- the server's end ---------------------------------------------------------------------------
 
 void Connection::Enqueue(const grpc::ByteBuffer& message) {
-  if (close_.has_value()) return;
+  if (close_.has_value() || !driver_->alive()) return;
   if (queue_.size() >= kMaxWaiting) {
     queue_.clear();
     close_ = absl::ResourceExhaustedError("the agent does not read what it is sent");
@@ -179,13 +186,13 @@ void Connection::Enqueue(const grpc::ByteBuffer& message) {
 }
 
 void Connection::Close(const absl::Status& status) {
-  if (close_.has_value()) return;
+  if (close_.has_value() || !driver_->alive()) return;
   close_ = status;
   if (!status.ok()) queue_.clear();
 }
 
 void Connection::Flush() {
-  if (finished_) return;
+  if (finished_ || !driver_->alive()) return;
   if (reset_) down_.clear();
   while (!queue_.empty() && down_.size() < kWindow) {
     PushDown({std::move(queue_.front()), absl::OkStatus(), {}});
@@ -196,12 +203,12 @@ void Connection::Flush() {
   finished_at_ = site_->queue.now();
   PushDown({std::nullopt, reset_ ? absl::CancelledError("reset") : *close_, {}});
   // OnDone.
-  site_->queue.After(absl::Milliseconds(1), &site_->driver,
+  site_->queue.After(absl::Milliseconds(1), driver_,
                      [self = shared_from_this()] { self->StreamEnded(); });
 }
 
 void Connection::StreamEnded() {
-  if (stream_id_ == 0 || site_->plane == nullptr) return;
+  if (stream_id_ == 0 || !Served()) return;
   site_->plane->agents().StreamEnded(stream_id_);
   site_->AfterPlane();
 }
@@ -220,7 +227,7 @@ void Connection::OnCancel() {
 }
 
 void Connection::ArriveUp(Up up) {
-  if (site_->plane == nullptr) return;
+  if (!Served()) return;
   if (up.kind == Up::Kind::kReset) {  // runs beside a read
     site_->Tell("connection ", number_, ": reset");
     OnCancel();
@@ -241,7 +248,7 @@ void Connection::ArriveUp(Up up) {
 }
 
 void Connection::React(Up up) {
-  if (site_->plane == nullptr) return;
+  if (!Served()) return;
   if (finished_ && site_->queue.now() - finished_at_ > kLateReads) return;
   if (up.kind == Up::Kind::kHalfClose) {
     OnReadFailed(absl::OkStatus());

@@ -75,6 +75,8 @@ class Connection final : public AttachStream, public std::enable_shared_from_thi
   };
 
   Connection(Site* site, Client client);
+  // By the driver that it was opened to, which is there.
+  [[nodiscard]] bool Served() const { return site_->plane != nullptr && site_->driver == driver_; }
   absl::Duration Arrival(absl::Duration* last);
   void PushUp(Up up);
   void PushDown(Down down);
@@ -93,6 +95,7 @@ class Connection final : public AttachStream, public std::enable_shared_from_thi
 
   Site* const site_;
   const Client client_;
+  Process* const driver_;
   const uint64_t number_;
   Random random_;
   std::deque<Up> up_;
@@ -101,6 +104,7 @@ class Connection final : public AttachStream, public std::enable_shared_from_thi
   absl::Duration last_down_;
   bool up_due_ = false;
   bool down_due_ = false;
+  bool broken_ = false;  // nothing passes any more
   bool client_ended_ = false;
   bool sent_ = false;
   absl::Duration reads_again_;

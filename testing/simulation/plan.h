@@ -33,6 +33,18 @@ struct Fault {
     kDuplicateAgent,   // another agent for the slot, as Spark's speculation starts it
     kRestartNode,      // by an operator
     kJumpDate,         // of the driver's machine, by `duration`, forwards or back
+    // Where agents listen:
+    kBreakCall,      // the driver's to the agent that listens; both ends are told
+    kKillListener,   // with its agent; the next one listens on the same address after `duration`
+    kLoseListener,   // the same, and another cluster has the next one first, for `duration`
+    kMoveMember,     // the resolver names another agent, which is there, for `duration`
+    kFlapMember,     // by turns that one and the right one, every moment
+    kHideMember,     // the resolver does not name the slot
+    kDoubleMember,   // the resolver names the agent of another slot for it
+    kFailResolver,   // it does not answer
+    kFillDisk,       // of the host
+    kKillDriver,     // where it can be resumed: the next one comes after `duration`
+    kFillStateDisk,  // of the driver's state folder
   };
   Kind kind = Kind::kKillNode;
   absl::Duration at;
@@ -47,7 +59,7 @@ struct Fault {
 };
 
 struct Plan {
-  enum class Launcher { kLocal, kSpark };
+  enum class Launcher { kLocal, kSpark, kListening };
 
   uint64_t seed = 0;
   int nodes = 0;
@@ -55,9 +67,13 @@ struct Plan {
   Launcher launcher = Launcher::kLocal;
   int hosts = 1;
   CoordinatorOptions options;
-  bool echoes = false;        // nodes end with UNAVAILABLE when a peer dies
-  bool kills_at_end = false;  // the driver stops its nodes at once
-  bool driver_dies = false;   // at the end, instead of stopping them
+  bool echoes = false;                              // nodes end with UNAVAILABLE when a peer dies
+  bool kills_at_end = false;                        // the driver stops its nodes at once
+  bool driver_dies = false;                         // at the end, instead of stopping them
+  bool reuses_ports = false;                        // of agents that have ended, at once
+  bool resumable = false;                           // the driver has a state folder
+  absl::Duration poll_interval = absl::Seconds(5);  // of the resolver
+  bool resolver_pushes = false;
   absl::Duration latency;     // of messages, at most
   std::vector<Fault> faults;  // by time
 };

@@ -39,6 +39,20 @@ BUGS = {
     # An agent that came before its restart is due is told what changes, without the spec.
     "early_change": ("if (stream.registered && !gets_all && !table.IsEarly(stream.executor_id)) {",
                      "if (stream.registered && !gets_all) {"),
+    # An agent is left as soon as its resolver names another place, and be it for a moment.
+    "flapping_move": ("if (heard || slot.sought) return slot.named_since", "if (slot.sought) return slot.named_since"),
+    # A driver that takes over looks for agents where the resolver names them now.
+    "forgotten_place": ("slot.address = id.place;", ""),
+    # An agent that serves another cluster is taken from it.
+    "stolen_agent": ("} else if (same_slot) {\n    if (next_stream_", "} else if (true) {\n    if (next_stream_"),
+    # A new attempt at the address of the one before is not told to the others.
+    "untold_reuse": ("if (slot.announce || !address.ok() ||", "if (!address.ok() ||"),
+    # The restarts that a driver before has used are not counted.
+    "forgotten_restarts": ("slot.restarts.assign(saved.restarts, now);", ""),
+    # An operator's restart is forgotten with the driver.
+    "forgotten_request": ("slot.restart_asked = saved.restart_asked;", ""),
+    # A journal that could not be written goes on to be there, and another driver takes it for what is.
+    "old_journal": ("RemoveFiles();\n  }\n  return status_;", "}\n  return status_;"),
 
     # ---- those of //testing/schedules
 

@@ -21,8 +21,11 @@ def planted_copy(name, source):
     )
     return copy
 
-def planted_bug(name, source, deps):
-    """A cc_test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`."""
+def planted_bug(name, source, deps, first_seed = 1):
+    """A cc_test `<name>_is_found`: bug `name` of plant.py, in `source`, whose deps are `deps`.
+
+    `first_seed`: from which on it is looked for, so that few do.
+    """
     cc_test(
         name = name + "_is_found",
         size = "medium",
@@ -30,7 +33,10 @@ def planted_bug(name, source, deps):
             "planted_bug_test.cc",
             planted_copy(name, source),
         ],
-        env = {"MILLRACE_LOG": "error"},
+        env = {
+            "FIRST_SEED": str(first_seed),
+            "MILLRACE_LOG": "error",
+        },
         deps = [
             ":simulation",
             "@com_google_googletest//:gtest_main",

@@ -25,6 +25,16 @@ constexpr absl::Duration kOrphanGrace = absl::Seconds(5);
 // For a dial and an answer.
 constexpr absl::Duration kMoment = absl::Seconds(3);
 
+constexpr int kExitAgentFailed = 3;
+
+// One that an agent before has had, if there is any.
+int TakePort(Host* host) {
+  if (host->free_ports.empty()) return host->next_port++;
+  return host->free_ports.extract(host->free_ports.begin()).value();
+}
+
+absl::Status FullDisk() { return absl::ResourceExhaustedError("No space left on device"); }
+
 constexpr ExitStatus Exited(int code) { return {.kind = ExitStatus::Kind::kExited, .code = code}; }
 constexpr ExitStatus Killed() { return {.kind = ExitStatus::Kind::kSignaled, .signal = SIGKILL}; }
 
@@ -42,7 +52,8 @@ SimAgent::SimAgent(Site* site, Host* host, int executor, int64_t pid, OnExit on_
               {4, static_cast<uint64_t>(executor),
                static_cast<uint64_t>(absl::ToInt64Milliseconds(site->queue.now()))}),
       agent_id_(absl::StrCat("agent-", pid)),
-      address_(absl::StrCat(host->name, ":", host->next_port++)) {}
+      port_(TakePort(host)),
+      address_(absl::StrCat(host->name, ":", port_)) {}
 
 SimAgent::~SimAgent() = default;
 
@@ -55,7 +66,12 @@ void SimAgent::After(absl::Duration delay, std::function<void()> body) {
 // ---- the link -----------------------------------------------------------------------------------
 
 void SimAgent::Start() {
-  StartGiveUpTimer(kConnectTimeout);
+  if (host_->full_disks > 0) {  // it has no folder
+    end_error_ = FullDisk();
+    After(absl::Milliseconds(1), [this] { Quit(Exited(kExitAgentFailed)); });
+    return;
+  }
+  StartGiveUpTimer(site_->plan.resumable ? site_->plan.options.lease : kConnectTimeout);
   Dial();
 }
 
@@ -63,7 +79,7 @@ void SimAgent::Dial() { TryDial(site_->queue.now()); }
 
 void SimAgent::TryDial(absl::Duration since) {
   if (link_ended_) return;
-  if (host_->reachable() && !site_->driver.stopped() && site_->plane != nullptr) {
+  if (host_->reachable() && !site_->driver->stopped() && site_->plane != nullptr) {
     After(3 * random_.Between(absl::Microseconds(300), site_->plan.latency + absl::Milliseconds(1)),
           [this] { OpenStream(); });
   } else if (site_->plane == nullptr && host_->reachable()) {
@@ -245,7 +261,24 @@ void SimAgent::OnSpec(const v1::SpecUpdate& update) {
     Reattach();
     return;
   }
+  // A whole spec says nothing of attempts: those that begin later are told.
+  const auto& roles = site_->plan.options.roles;
+  const bool whole = !update.zlib_cluster_def().empty();
+  attempts_.resize(roles.size());
+  for (int id = 0; whole && id < static_cast<int>(roles.size()); ++id) {
+    attempts_[id] = site_->checks.slot(id).attempt;
+  }
+  for (const v1::TaskChange& change : update.changes()) {
+    const auto role =
+        std::find(roles.begin(), roles.end(), NodeRole{change.job_name(), change.task_index()});
+    uint32_t& heard = attempts_[role - roles.begin()];
+    heard = std::max(heard, change.attempt());
+  }
   if (epoch_ != before) MaybeLaunch();
+}
+
+uint32_t SimAgent::attempt_of(int executor) const {
+  return attempts_.empty() ? 0 : attempts_[executor];
 }
 
 void SimAgent::OnStop(const v1::Stop& stop) {
@@ -296,6 +329,10 @@ void SimAgent::MaybeLaunch() {
     return;
   }
   SendUpdate(MakeUpdate(v1::NODE_STATE_READY));
+  if (host_->full_disks > 0) {
+    OnLaunchFailed(FullDisk());
+    return;
+  }
   launched_ = true;
   nodes_.emplace_back();
   Node* const node = &nodes_.back();
@@ -307,10 +344,22 @@ void SimAgent::MaybeLaunch() {
         [this, node] { OnRunning(node); });
 }
 
+void SimAgent::OnLaunchFailed(const absl::Status& status) {
+  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
+  update.mutable_error()->set_code(static_cast<int>(status.code()));
+  update.mutable_error()->set_message(std::string(status.message()));
+  site_->Tell(Name(), ": its node does not begin: ", status.ToString());
+  launched_ = true;
+  nodes_.emplace_back().ended = true;
+  if (!StayForAnother(&update)) Conclude(std::move(update), 1);
+}
+
 bool SimAgent::CannotKnow() const {
   if (process_.stopped() || !host_->reachable() || exit_code_.has_value()) return true;
   const absl::Duration now = site_->queue.now();
   if (now - std::max({host_->healed_at, continued_at_, deaf_until_}) < kMoment) return true;
+  const auto left = site_->left_at.find(executor_);
+  if (left != site_->left_at.end() && now - left->second < kMoment) return true;
   return !stream_ready_ && now - stream_lost_at_ > lease_ - kMoment;
 }
 
@@ -422,6 +471,7 @@ void SimAgent::Quit(const ExitStatus& exit) {
   if (connection_ != nullptr) connection_->ClientDied();
   connection_.reset();
   site_->queue.Kill(&process_);
+  if (site_->plan.reuses_ports) host_->free_ports.insert(port_);
   on_exit_(this, exit);
 }
 

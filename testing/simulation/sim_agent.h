@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -70,9 +71,14 @@ class SimAgent {
   [[nodiscard]] int64_t pid() const { return pid_; }
   [[nodiscard]] const std::string& agent_id() const { return agent_id_; }
   [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
+  [[nodiscard]] bool attached() const { return stream_ready_; }
+  // What it said before it ended, if it could not even begin.
+  [[nodiscard]] const absl::Status& end_error() const { return end_error_; }
   [[nodiscard]] bool runs() const { return state_ == State::kRunning && NodeAlive(); }
   [[nodiscard]] uint64_t epoch() const { return epoch_; }
   [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+  // Of the slot of `executor`, as this one has heard.
+  [[nodiscard]] uint32_t attempt_of(int executor) const;
   // How long its oldest request has waited beyond its time.
   [[nodiscard]] absl::Duration Overdue() const;
   [[nodiscard]] int64_t adds_sent() const { return adds_sent_; }
@@ -115,6 +121,7 @@ class SimAgent {
   void OnStop(const v1::Stop& stop);
   void OnStartAttempt(uint32_t attempt);
   void MaybeLaunch();
+  void OnLaunchFailed(const absl::Status& status);
   void OnRunning(Node* node);
   void StopRun(absl::Duration grace);
   void OnNodeEnded(const ExitStatus& exit);
@@ -146,6 +153,7 @@ class SimAgent {
   const OnNodeDeath on_node_death_;
   Random random_;
   const std::string agent_id_;
+  const int port_;
   const std::string address_;
   Process process_;
 
@@ -165,6 +173,7 @@ class SimAgent {
   absl::Duration deaf_until_ = -absl::InfiniteDuration();
 
   bool registered_ = false;  // ever
+  absl::Status end_error_;
   uint32_t attempt_ = 0;
   bool restarts_ = false;
   bool restart_asked_ = false;
@@ -173,6 +182,7 @@ class SimAgent {
   std::optional<int> exit_code_;
   uint64_t epoch_ = 0;
   ClusterSpec spec_;
+  std::vector<uint32_t> attempts_;  // of all slots, as heard with spec_
   std::optional<v1::NodeUpdate> reported_;
   bool launched_ = false;  // the present attempt
   std::deque<Node> nodes_;

@@ -8,7 +8,9 @@
 #define TESTING_SIMULATION_SITE_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <set>
 #include <string>
 
 #include "core/coordinator/server/control_plane.h"
@@ -19,7 +21,9 @@
 
 namespace millrace::simulation {
 
+class AdoptCall;
 class Connection;
+class Listener;
 
 struct Host {
   std::string name;
@@ -27,32 +31,44 @@ struct Host {
   int cut_count = 0;  // ever
   absl::Duration healed_at = -absl::InfiniteDuration();
   bool lost = false;
+  int full_disks = 0;  // nothing can be written
   int next_port = 1;
+  std::set<int> free_ports;  // below that one, of agents that have ended
 
   [[nodiscard]] bool reachable() const { return cuts == 0 && !lost; }
 };
 
 struct Site {
   Site(const Plan& plan, bool keep_trace)
-      : plan(plan), trace(keep_trace), checks(plan, &queue, &trace) {}
+      : plan(plan), trace(keep_trace), checks(plan, &queue, &trace) {
+    NextDriver();
+  }
 
   template <typename... Parts>
   void Tell(const Parts&... parts) {
     trace.Add(queue.now(), parts...);
   }
+  void NextDriver() { driver = &drivers.emplace_back(); }
   // After each call of the plane: what it has to tell, and when its timer is due.
   void AfterPlane() { after_plane(); }
 
   const Plan& plan;
   std::map<uint64_t, Connection*>
-      connections;  // that live, by number; outlive what the queue holds
+      connections;                       // that live, by number; outlive what the queue holds
+  std::map<uint64_t, AdoptCall*> calls;  // the same
   uint64_t next_connection = 1;
   EventQueue queue;
   Trace trace;
   Checks checks;
-  Process driver;
+  std::deque<Process> drivers;    // one after the other
+  Process* driver = nullptr;      // the last one
   int driver_stops = 0;           // ever
   ControlPlane* plane = nullptr;  // null: the driver has ended
+  std::map<std::string, Host*> hosts;
+  std::map<std::string, Listener*> listeners;  // by address, those that listen now
+  uint64_t next_call = 1;
+  // When slots left agents that could not be heard just then for other places.
+  std::map<int, absl::Duration> left_at;
   EventQueue::Body after_plane;
 };
 

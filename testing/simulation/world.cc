@@ -3,10 +3,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
 #include "core/coordinator/stream/attach_stream.h"
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/proto/watch.pb.h"
@@ -16,12 +19,6 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr absl::Duration kDriverLooks = absl::Milliseconds(500);
-// What is asked of a cluster that is shut down: a lease, the keepalive of an agent that must notice
-// first, its node's grace, and the time that a dial may hang.
-constexpr absl::Duration kStopTime = absl::Seconds(60);
-// Until no agent is left once the driver is gone: the longest that one may dial.
-constexpr absl::Duration kLastAgents = absl::Seconds(100);
 constexpr absl::Duration kOverdue = absl::Seconds(3);
 
 std::string ViewText(const v1::SlotStatus& slot) {
@@ -30,6 +27,14 @@ std::string ViewText(const v1::SlotStatus& slot) {
                       ", pid ", slot.pid(), slot.attached() ? "" : ", detached",
                       slot.stopped() ? ", stopped" : "", slot.has_restart_at() ? ", due" : "",
                       slot.has_error() ? absl::StrCat(", ", slot.error().message()) : "");
+}
+
+// A slot of whose present attempt the agent does not know; -1: none.
+int UnheardOf(const SimAgent& agent, const ClusterStatus& status) {
+  for (const SlotStatus& slot : status.slots) {
+    if (agent.attempt_of(slot.executor_id) != slot.attempt) return slot.executor_id;
+  }
+  return -1;
 }
 
 // Takes the answer to an operator.
@@ -49,25 +54,32 @@ class Answer final : public AttachStream {
 }  // namespace
 
 World::World(const Plan& plan, bool keep_trace)
-    : plan_(plan), site_(plan, keep_trace), random_(plan.seed, {5}), by_slot_(plan.nodes) {
+    : plan_(plan),
+      site_(plan, keep_trace),
+      random_(plan.seed, {5}),
+      source_(plan),
+      by_slot_(plan.nodes) {
   options_ = plan.options;
   options_.clock = site_.queue.clock();
   options_.observer = this;
   options_.random = [random = Random(plan.seed, {6})]() mutable { return random.Next(); };
-  view_ = std::make_unique<ViewStore>(ViewStore::Options{
-      .num_slots = plan.nodes, .incarnation = "simulated", .limits = {}, .clock = options_.clock});
-  recorder_ = std::make_unique<ClusterRecorder>(options_, view_.get(), nullptr);
-  plane_ = std::make_unique<ControlPlane>(
-      options_, ToNodeSpec(options_, plan.nodes, "", 0),
-      [this](absl::string_view, absl::string_view) { return Sign(); }, view_.get(),
-      recorder_.get());
-  site_.plane = plane_.get();
   site_.after_plane = [this] { AfterPlane(); };
-  for (int i = 0; i < plan.hosts; ++i) hosts_.push_back({.name = absl::StrCat("h", i)});
+  for (int i = 0; i < plan.hosts; ++i) AddHost();
   for (const Fault& fault : plan.faults) last_fault_ = std::max(last_fault_, fault.end());
+  if (plan.resumable) {
+    ::signal(SIGXFSZ, SIG_IGN);  // how a full disk is made: see LimitState()
+    folder_ = NewStateFolder();
+  }
+  MILLRACE_CHECK(StartDriver());
 }
 
-World::~World() { plane_->Shutdown(); }  // while all that its streams lead to is there
+World::~World() {
+  if (plane_ != nullptr) plane_->Shutdown();  // while all that its streams lead to is there
+  if (folder_.empty()) return;
+  LimitState(std::nullopt);
+  std::error_code error;
+  std::filesystem::remove_all(folder_, error);
+}
 
 // While a key is signed, outside of the plane's lock, whatever else may happen.
 absl::StatusOr<std::string> World::Sign() {
@@ -85,7 +97,7 @@ void World::AfterPlane() {
   const absl::Duration at = site_.queue.now() + wait;
   if (at >= tick_at_) return;
   tick_at_ = at;
-  site_.queue.After(wait, &site_.driver, [this, number = ++tick_] { Tick(number); });
+  site_.queue.After(wait, site_.driver, [this, number = ++tick_] { Tick(number); });
 }
 
 void World::Tick(uint64_t number) {
@@ -97,16 +109,17 @@ void World::Tick(uint64_t number) {
 
 Outcome World::Run() {
   site_.trace.Count(plan_.seed);
-  for (int id = 0; id < plan_.nodes; ++id) {
-    site_.queue.After(random_.Between(absl::ZeroDuration(), absl::Seconds(2)), &site_.driver,
+  if (plan_.launcher == Plan::Launcher::kListening) StartListening();
+  for (int id = 0; id < plan_.nodes && adopter_ == nullptr; ++id) {
+    site_.queue.After(random_.Between(absl::ZeroDuration(), absl::Seconds(2)), site_.driver,
                       [this, id] { StartAgent(id, &hosts_[id % plan_.hosts]); });
   }
   for (const Fault& fault : plan_.faults) {
     site_.queue.After(fault.at, nullptr, [this, &fault] { Inject(fault); });
   }
-  site_.queue.After(kDriverLooks, &site_.driver, [this] { Drive(); });
+  site_.queue.After(kDriverLooks, site_.driver, [this] { Drive(); });
   if (plan_.launcher == Plan::Launcher::kSpark) {
-    site_.queue.After(absl::Seconds(5), &site_.driver, [this] { SupplySpark(); });
+    site_.queue.After(absl::Seconds(5), site_.driver, [this] { SupplySpark(); });
   }
   for (int i = 0; i < 2; ++i) {
     Viewer& viewer = viewers_.emplace_back();
@@ -114,7 +127,8 @@ Outcome World::Run() {
     Look(&viewer, absl::Seconds(i == 0 ? 1 : 10), absl::Seconds(i == 0 ? 5 : 60));
   }
   AfterPlane();
-  const absl::Duration end = plan_.length + kStopTime + kLastAgents + absl::Minutes(5);
+  const absl::Duration end = std::max(plan_.length, last_fault_) + kStopTime + kLastAgents +
+                             absl::Minutes(5) + ResumeTime();
   while (phase_ != Phase::kEnded && !site_.checks.violation().has_value() &&
          site_.queue.RunNext(end)) {
   }
@@ -123,63 +137,19 @@ Outcome World::Run() {
   return {.violation = site_.checks.violation(),
           .hash = site_.trace.hash(),
           .events = site_.queue.events(),
-          .cause = plane_->driver().first_cause(),
+          .cause = plane_ == nullptr ? absl::OkStatus() : plane_->driver().first_cause(),
           .trace = site_.trace.lines()};
-}
-
-// ---- the driver ---------------------------------------------------------------------------------
-
-void World::Drive() {
-  if (phase_ == Phase::kEnded) return;
-  const absl::Duration now = site_.queue.now();
-  if (phase_ == Phase::kGathering) {
-    const absl::Status running = plane_->driver().WaitRunning(absl::ZeroDuration());
-    if (running.ok()) {
-      site_.Tell("all nodes run");
-      phase_ = Phase::kRunning;
-    } else if (!absl::IsDeadlineExceeded(running)) {
-      Shutdown();
-    } else if (now > options_.reservation_timeout + kStopTime) {
-      site_.checks.Fail("every call ends", "WaitRunning: " + std::string(running.message()));
-    }
-  }
-  if (phase_ == Phase::kRunning) {
-    if (!plane_->driver().WaitFailure(absl::ZeroDuration()).ok()) Shutdown();
-  }
-  if (phase_ != Phase::kStopping && now >= plan_.length) {
-    CheckHealth();
-    if (plan_.driver_dies) {
-      phase_ = Phase::kEnded;
-      return;
-    }
-    Shutdown();
-  }
-  if (phase_ == Phase::kStopping) {
-    const absl::Status ended = plane_->driver().WaitEnded(NodeFilter::kAll, absl::ZeroDuration());
-    if (ended.ok()) {
-      site_.Tell("all nodes have ended");
-      phase_ = Phase::kEnded;
-    } else if (now > std::max(stopping_at_, last_fault_) + kStopTime) {
-      site_.checks.Fail("every call ends", "WaitEnded: " + std::string(ended.message()));
-    }
-  }
-  site_.queue.After(kDriverLooks, &site_.driver, [this] { Drive(); });
-}
-
-void World::Shutdown() {
-  if (phase_ == Phase::kStopping) return;
-  site_.Tell("the driver stops its nodes");
-  phase_ = Phase::kStopping;
-  stopping_at_ = site_.queue.now();
-  plane_->driver().Stop(NodeFilter::kAll, "the driver is done", plan_.kills_at_end);
-  AfterPlane();
 }
 
 // Long after the last fault, in a cluster that has not failed.
 void World::CheckHealth() {
-  if (!plane_->driver().first_cause().ok() || site_.queue.now() < last_fault_ + absl::Minutes(1)) {
+  if (!plane_->driver().first_cause().ok() ||
+      site_.queue.now() < last_fault_ + absl::Minutes(1) + ResumeTime()) {
     return;
   }
+  // An agent that was started, and that its driver had not heard of when it was killed, is known to
+  // nobody if the resolver names another place by then. Without it the reservation ends in time.
+  if (!all_ran_ && drivers_ > 1) return;
   const ClusterStatus status = plane_->Snapshot();
   for (const SlotStatus& slot : status.slots) {
     if (slot.state == SlotState::kRunning && slot.attached) continue;
@@ -196,6 +166,11 @@ void World::CheckHealth() {
     } else if (agent.epoch() != status.epoch || !(agent.spec() == spec)) {
       site_.checks.Fail("all come to the same spec",
                         absl::StrCat(who, " is at epoch ", agent.epoch(), " of ", status.epoch));
+    } else if (const int other = UnheardOf(agent, status); other >= 0) {
+      site_.checks.Fail("all hear of each new attempt",
+                        absl::StrCat(who, " knows of attempt ", agent.attempt_of(other), " of ",
+                                     status.slots[other].role.ToString(), ", which is at ",
+                                     status.slots[other].attempt));
     } else if (agent.Overdue() > kOverdue) {
       site_.checks.Fail("every call ends",
                         absl::StrCat(who, ": a request of its node is ",
@@ -205,23 +180,27 @@ void World::CheckHealth() {
 }
 
 void World::CheckEnd() {
-  const ClusterStatus status = plane_->Snapshot();
-  for (Viewer& viewer : viewers_) CheckViewer(viewer, status);
-  if (phase_ == Phase::kEnded && plane_->driver().WaitEnded(NodeFilter::kAll, {}).ok()) {
-    CheckRequests();
+  if (site_.plane != nullptr) {
+    const ClusterStatus status = plane_->Snapshot();
+    for (Viewer& viewer : viewers_) CheckViewer(viewer, status);
+    if (phase_ == Phase::kEnded && plane_->driver().WaitEnded(NodeFilter::kAll, {}).ok()) {
+      CheckRequests();
+    }
   }
   // The driver's process ends, and its launcher with it.
   if (plan_.driver_dies) {
     for (const auto& [number, connection] : site_.connections) connection->Break();
-  } else {
-    plane_->Shutdown();
-    plane_->Deliver();
+    for (const auto& [number, call] : site_.calls) call->DriverDied();
+    if (adopter_ != nullptr) site_.queue.Kill(site_.driver);
+    adopter_.reset();
+  } else if (site_.plane != nullptr) {
+    StopDriver();
   }
   site_.plane = nullptr;
   if (plan_.launcher == Plan::Launcher::kLocal) {
     for (SimAgent& agent : agents_) agent.ParentGone();
   }
-  const absl::Duration end = std::max(site_.queue.now(), last_fault_) + kLastAgents;
+  const absl::Duration end = std::max(site_.queue.now(), last_fault_) + kLastAgents + ResumeTime();
   while (!site_.checks.violation().has_value() && site_.queue.RunNext(end)) {
   }
   if (site_.checks.LiveNodes() > 0) {
@@ -231,6 +210,12 @@ void World::CheckEnd() {
     if (agent.alive()) {
       site_.checks.Fail("nothing is left",
                         absl::StrCat("agent ", agent.pid(), " of ", agent.executor(), " lives"));
+    }
+  }
+  for (Listener& listener : listeners_) {
+    if (listener.alive() && !listener.seat().HolderText().empty()) {
+      site_.checks.Fail("nothing is left",
+                        absl::StrCat(listener.address(), " has ", listener.seat().HolderText()));
     }
   }
 }
@@ -263,12 +248,18 @@ void World::CheckRequests() {
 
 // ---- who starts agents --------------------------------------------------------------------------
 
-void World::StartAgent(int executor, Host* host) {
-  if (phase_ == Phase::kEnded || host->lost) return;
+SimAgent* World::StartAgent(int executor, Host* host, Listener* parent) {
+  if (parent == nullptr && (phase_ == Phase::kEnded || host->lost)) return nullptr;
   const int64_t pid = next_pid_++;
   SimAgent& agent = agents_.emplace_back(
       &site_, host, executor, pid,
-      [this](SimAgent* gone, const ExitStatus& exit) { OnAgentExit(gone, exit); },
+      [this, parent](SimAgent* gone, const ExitStatus& exit) {
+        if (parent != nullptr) {
+          parent->OnAgentExit(exit, gone->end_error());
+        } else {
+          OnAgentExit(gone, exit);
+        }
+      },
       [this](SimAgent* one) { OnNodeDeath(one); });
   by_slot_[executor].push_back(&agent);
   site_.Tell("agent ", pid, " for ", executor, " starts on ", host->name);
@@ -276,7 +267,9 @@ void World::StartAgent(int executor, Host* host) {
     plane_->agents().AgentStarted(executor, pid);
     AfterPlane();
   }
+  if (host->full_disks > 0) site_.checks.OnFault(executor);
   agent.Start();
+  return &agent;
 }
 
 SimAgent* World::AgentOf(int executor) const {
@@ -288,12 +281,18 @@ bool World::HasAgent(int executor) const {
                      [](const SimAgent* agent) { return agent->alive(); });
 }
 
+Host* World::AddHost() {
+  Host& host = hosts_.emplace_back(Host{.name = absl::StrCat("h", hosts_.size())});
+  site_.hosts[host.name] = &host;
+  return &host;
+}
+
 Host* World::AnyHost() {
   std::vector<Host*> there;
   for (Host& host : hosts_) {
     if (host.reachable()) there.push_back(&host);
   }
-  if (there.empty()) return &hosts_.emplace_back(Host{.name = absl::StrCat("h", hosts_.size())});
+  if (there.empty()) return AddHost();
   return there[random_.Number(0, static_cast<int64_t>(there.size()) - 1)];
 }
 
@@ -303,20 +302,20 @@ void World::OnAgentExit(SimAgent* agent, const ExitStatus& exit) {
     TellAgentGone(agent, exit, 0);
     return;
   }
-  site_.queue.After(random_.Between(absl::Milliseconds(1), absl::Milliseconds(20)), &site_.driver,
+  site_.queue.After(random_.Between(absl::Milliseconds(1), absl::Milliseconds(20)), site_.driver,
                     [this, agent, exit] {
                       if (site_.plane == nullptr) return;
                       plane_->agents().AgentExited({.executor_id = agent->executor(),
                                                     .pid = agent->pid(),
                                                     .exit = exit,
-                                                    .status = absl::OkStatus()});
+                                                    .status = agent->end_error()});
                       AfterPlane();
                     });
 }
 
 // By the executor's JVM, which the network must let through.
 void World::TellAgentGone(SimAgent* agent, const ExitStatus& exit, int tries) {
-  site_.queue.After(random_.Between(absl::Milliseconds(1), absl::Milliseconds(500)), &site_.driver,
+  site_.queue.After(random_.Between(absl::Milliseconds(1), absl::Milliseconds(500)), site_.driver,
                     [this, agent, exit, tries] {
                       if (site_.plane == nullptr || agent->host()->lost || tries > 20) return;
                       if (!agent->host()->reachable() || agent->process()->stopped()) {
@@ -343,14 +342,21 @@ void World::TellAgentGone(SimAgent* agent, const ExitStatus& exit, int tries) {
 
 void World::OnRelaunch(int executor_id) {
   site_.Tell("the coordinator asks for another agent of ", executor_id);
+  if (dying_) return;
+  if (plan_.launcher == Plan::Launcher::kListening) {
+    site_.queue.After(absl::Milliseconds(1), site_.driver, [this, executor_id] {
+      if (adopter_ != nullptr) adopter_->Relaunch(executor_id);
+    });
+    return;
+  }
   if (plan_.launcher == Plan::Launcher::kSpark) {
-    site_.queue.After(random_.Between(absl::Milliseconds(300), absl::Seconds(3)), &site_.driver,
+    site_.queue.After(random_.Between(absl::Milliseconds(300), absl::Seconds(3)), site_.driver,
                       [this, executor_id] { StartAgent(executor_id, AnyHost()); });
     return;
   }
-  site_.queue.After(absl::Milliseconds(5), &site_.driver, [this, executor_id] {
+  site_.queue.After(absl::Milliseconds(5), site_.driver, [this, executor_id] {
     if (SimAgent* const old = AgentOf(executor_id); old != nullptr && old->alive()) old->Kill();
-    site_.queue.After(absl::Milliseconds(25), &site_.driver,
+    site_.queue.After(absl::Milliseconds(25), site_.driver,
                       [this, executor_id] { StartAgent(executor_id, &hosts_[0]); });
   });
 }
@@ -365,12 +371,13 @@ void World::SupplySpark() {
       if (open && state != SlotState::kFinished && !HasAgent(id)) StartAgent(id, AnyHost());
     }
   }
-  site_.queue.After(absl::Seconds(5), &site_.driver, [this] { SupplySpark(); });
+  site_.queue.After(absl::Seconds(5), site_.driver, [this] { SupplySpark(); });
 }
 
 void World::OnRestart(const NodeRestart& restart) { site_.Tell(RestartText(restart)); }
 
 void World::OnFailure(const absl::Status&) {
+  if (dying_) return;
   const ClusterStatus status = plane_->Snapshot();
   const bool lives =
       std::any_of(status.slots.begin(), status.slots.end(), [](const SlotStatus& slot) {
@@ -394,117 +401,6 @@ void World::OnNodeDeath(SimAgent* agent) {
   }
 }
 
-// ---- faults -------------------------------------------------------------------------------------
-
-void World::Cut(Host* host) {
-  ++host->cuts;
-  ++host->cut_count;
-  for (const auto& [number, connection] : site_.connections) {
-    if (connection->client().host == host) connection->WatchPath();
-  }
-}
-
-void World::Heal(Host* host) {
-  --host->cuts;
-  host->healed_at = site_.queue.now();
-  for (const auto& [number, connection] : site_.connections) {
-    if (connection->client().host == host) connection->Resume();
-  }
-}
-
-void World::InjectHost(const Fault& fault, Host* host) {
-  for (const SimAgent& agent : agents_) {
-    if (agent.host() == host) site_.checks.OnFault(agent.executor());
-  }
-  if (fault.kind == Fault::Kind::kCutHost) {
-    Cut(host);
-    site_.queue.After(fault.duration, nullptr, [this, host] { Heal(host); });
-    return;
-  }
-  std::vector<SimAgent*> there;
-  for (SimAgent& agent : agents_) {
-    if (agent.alive() && agent.host() == host) there.push_back(&agent);
-  }
-  if (fault.kind == Fault::Kind::kLoseHost) {
-    host->lost = true;
-    for (SimAgent* const agent : there) agent->Kill();
-    return;
-  }
-  Cut(host);
-  for (SimAgent* const agent : there) agent->Pause();
-  site_.queue.After(fault.duration, nullptr, [this, host, there] {
-    for (SimAgent* const agent : there) agent->Unpause();
-    Heal(host);
-  });
-}
-
-void World::Inject(const Fault& fault) {
-  if (phase_ == Phase::kEnded) return;
-  site_.Tell("FAULT ", FaultText(fault));
-  if (fault.kind == Fault::Kind::kJumpDate) {
-    site_.queue.clock()->AdvanceWall(fault.duration);
-    return;
-  }
-  if (fault.kind == Fault::Kind::kStopDriver) {
-    any_pause_ = true;
-    site_.checks.OnFaultOfAll();
-    ++site_.driver_stops;
-    site_.queue.Stop(&site_.driver);
-    for (const auto& [number, connection] : site_.connections) connection->WatchPath();
-    site_.queue.After(fault.duration, nullptr, [this] { site_.queue.Continue(&site_.driver); });
-    return;
-  }
-  if (fault.kind == Fault::Kind::kDuplicateAgent) {
-    site_.queue.After(absl::ZeroDuration(), &site_.driver,
-                      [this, &fault] { StartAgent(fault.executor, AnyHost()); });
-    return;
-  }
-  if (fault.kind == Fault::Kind::kRestartNode) {
-    site_.queue.After(absl::ZeroDuration(), &site_.driver, [this, &fault] {
-      if (site_.plane == nullptr) return;
-      const auto restarted = plane_->operators().RestartNode(fault.executor, "simulated");
-      if (restarted.ok()) site_.checks.OnOperatorRestart(fault.executor);
-      site_.Tell("RestartNode: ", restarted.status().ToString());
-      AfterPlane();
-    });
-    return;
-  }
-  SimAgent* const agent = AgentOf(fault.executor);
-  if (agent == nullptr) return;
-  site_.checks.OnFault(fault.executor);
-  switch (fault.kind) {
-    case Fault::Kind::kKillNode:
-      agent->KillNode(SIGKILL);
-      break;
-    case Fault::Kind::kExitNode:
-      agent->ExitNode(fault.code, absl::OkStatus());
-      break;
-    case Fault::Kind::kStopNode:
-      agent->StopNode();
-      site_.queue.After(fault.duration, nullptr, [agent] { agent->ContinueNode(); });
-      break;
-    case Fault::Kind::kKillAgent:
-      agent->Kill();
-      break;
-    case Fault::Kind::kLoseExecutor:
-      untold_.insert(agent);
-      agent->Kill();
-      break;
-    case Fault::Kind::kStopAgent:
-      agent->StopProcess();
-      site_.queue.After(fault.duration, nullptr, [agent] { agent->ContinueProcess(); });
-      break;
-    case Fault::Kind::kBreakConnection:
-      agent->BreakConnection();
-      break;
-    case Fault::Kind::kSlowReader:
-      agent->ReadNothingFor(fault.duration);
-      break;
-    default:
-      InjectHost(fault, agent->host());
-  }
-}
-
 // ---- readers ------------------------------------------------------------------------------------
 
 void World::Look(Viewer* viewer, absl::Duration least, absl::Duration most) {
@@ -517,7 +413,7 @@ void World::Look(Viewer* viewer, absl::Duration least, absl::Duration most) {
     const absl::Status applied = viewer->view.Apply(view_->Next(&viewer->cursor));
     if (!applied.ok()) site_.checks.Fail("a viewer follows", applied.ToString());
   }
-  site_.queue.After(random_.Between(least, most), &site_.driver,
+  site_.queue.After(random_.Between(least, most), site_.driver,
                     [this, viewer, least, most] { Look(viewer, least, most); });
 }
 
