@@ -307,6 +307,7 @@ absl::StatusOr<v1::StateHead> Coordinator::MakeHead(const CoordinatorOptions& op
 absl::Status Coordinator::Open(CoordinatorOptions options) {
   MILLRACE_RETURN_IF_ERROR(options.resume ? ResumeIdentity(options) : MakeIdentity(options));
   options.cluster_id = cluster_id_;
+  options.heartbeat_interval = PacedHeartbeatInterval(options);
   if (options.resume) {
     options.port = journal_->head().port();
   } else if (options.port == 0 && options.port_range.first != 0) {

@@ -8,6 +8,7 @@
 #define CORE_COORDINATOR_COORDINATOR_TESTING_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,6 +53,10 @@ class CoordinatorPeer {
   // How many gets of the key-value store wait for their key.
   static size_t KvWaits(const Coordinator& coordinator) {
     return coordinator.plane_->operators().KvWaits();
+  }
+  // How often a whole spec was serialised and compressed.
+  static uint64_t SpecsEncoded(const Coordinator& coordinator) {
+    return coordinator.plane_->driver().SpecsEncoded();
   }
 };
 

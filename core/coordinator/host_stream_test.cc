@@ -138,12 +138,16 @@ class FakeHost {
   std::map<uint32_t, absl::Status> ends;
   std::map<uint32_t, std::vector<v1::Stop>> stops;
   size_t spec_parts = 0;  // that brought a whole spec
+  size_t spec_bytes = 0;  // of these
+  size_t stop_parts = 0;
 
  private:
   void Take(const v1::HostPart& part) {
     v1::CoordinatorMessage message;
     EXPECT_TRUE(message.ParseFromString(part.message()));
     spec_parts += message.has_spec() ? 1 : 0;
+    spec_bytes += message.has_spec() ? part.message().size() : 0;
+    stop_parts += message.has_stop() ? 1 : 0;
     for (const uint32_t channel : part.channels()) {
       EXPECT_EQ(ends.count(channel), 0u) << "channel " << channel << " has ended";
       if (message.has_registered()) registered[channel] = message.registered();
@@ -222,6 +226,66 @@ TEST(HostStreamTest, AgentsOfAHostAreSlotsOfTheirOwnAndGetOneCopyOfTheSpec) {
   EXPECT_THAT(host.Finish(), IsOk());
   EXPECT_EQ(host.ends.size(), 10u);
   EXPECT_THAT(coordinator->first_cause(), IsOk());
+}
+
+// What is pushed would else grow with the square of the nodes, and so would the time to encode it.
+TEST(HostStreamTest, TheSpecIsEncodedOnceAndPushedOnceToEachHost) {
+  constexpr int kHosts = 4;
+  constexpr int kAgents = 5;
+  auto coordinator = StartCluster(kHosts * kAgents);
+  std::vector<std::unique_ptr<FakeHost>> hosts;
+  for (int i = 0; i < kHosts; ++i) {
+    hosts.push_back(std::make_unique<FakeHost>(*coordinator));
+    hosts.back()->Register(kAgents, i * kAgents);
+  }
+  for (const auto& host : hosts) {
+    ASSERT_TRUE(host->ReadSpecs(kAgents));
+    EXPECT_EQ(host->spec_parts, 1u);
+  }
+  const size_t size = MakeSpecUpdate(coordinator->spec(), 1).ByteSizeLong();
+  for (const auto& host : hosts) EXPECT_LE(host->spec_bytes, size + 16);
+  EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 1u);
+
+  // Whoever comes back gets what was encoded for all, as long as nothing has changed.
+  hosts[0]->Send(kAgents + 1, FakeHost::Hello(0, "agent-0"));
+  ASSERT_TRUE(hosts[0]->ReadSpecs(kAgents + 1));
+  EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 1u);
+
+  // A change is told to all by itself.
+  v1::AgentMessage moved = FakeHost::Hello(1, "agent-1");
+  moved.mutable_register_()->set_address("127.0.0.1:9");
+  hosts[0]->Send(kAgents + 2, moved);
+  for (size_t i = 1; i < hosts.size(); ++i) {
+    ASSERT_TRUE(hosts[i]->ReadUntil(
+        [&] { return *hosts[i]->specs[1].TaskAddress("worker", 1) == "127.0.0.1:9"; }));
+    EXPECT_LE(hosts[i]->spec_bytes, size + 128);
+  }
+  ASSERT_TRUE(hosts[0]->ReadSpecs(kAgents + 2));
+  EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 2u);
+}
+
+TEST(HostStreamTest, WhatAllAgentsOfAHostAreToldAtOnceIsSaidOnce) {
+  auto coordinator = StartCluster(5);
+  FakeHost host(*coordinator);
+  host.Register(5);
+  ASSERT_TRUE(host.ReadSpecs(5));
+  coordinator->Stop(NodeFilter::kAll, "done");
+  ASSERT_TRUE(host.ReadUntil([&] { return host.stops.size() == 5; }));
+  EXPECT_EQ(host.stop_parts, 1u);
+  EXPECT_EQ(host.stops[5].at(0).reason(), "done");
+}
+
+TEST(HostStreamTest, AgentsOfALargeClusterAreToSayLessOftenThatTheyLive) {
+  CoordinatorOptions options;
+  options.roles.resize(10'000);
+  EXPECT_EQ(PacedHeartbeatInterval(options), absl::Seconds(1));
+  options.roles.resize(75'000);
+  EXPECT_EQ(PacedHeartbeatInterval(options), absl::Seconds(1.5));
+  options.roles.resize(200'000);
+  EXPECT_EQ(PacedHeartbeatInterval(options), absl::Seconds(2));  // of the 5 s of lost_after
+  options.heartbeat_interval = absl::Seconds(3);
+  options.lost_after = absl::Seconds(6);
+  EXPECT_EQ(PacedHeartbeatInterval(options), absl::Seconds(3));
 }
 
 TEST(HostStreamTest, ARefusedAgentEndsAloneWithItsReason) {

@@ -112,13 +112,7 @@ void ControlState::Perform(TableEffects& effects) {
     DropStream(close.stream_id);
   }
   PerformSpec(effects);
-  for (const TableEffects::StopNode& stop : effects.stop) {
-    v1::CoordinatorMessage message;
-    message.mutable_stop()->set_reason(stop.reason);
-    message.mutable_stop()->set_now(stop.now);
-    message.mutable_stop()->set_restart(stop.restart);
-    Send(stop.stream_id, message);
-  }
+  PerformStops(effects);
   PerformSlots(effects);
   for (const TableEffects::StartNode& start : effects.start) {
     v1::CoordinatorMessage message;
@@ -177,6 +171,23 @@ void ControlState::PerformSpec(const TableEffects& effects) {
     if (change.epoch <= recorded_epoch_) continue;
     recorded_epoch_ = change.epoch;
     recorder->SpecChange(change.role, change.address, change.attempt, change.epoch);
+  }
+}
+
+void ControlState::PerformStops(const TableEffects& effects) {
+  const TableEffects::StopNode* before = nullptr;
+  grpc::ByteBuffer bytes;  // what `before` was told
+  for (const TableEffects::StopNode& stop : effects.stop) {
+    if (before == nullptr || before->reason != stop.reason || before->now != stop.now ||
+        before->restart != stop.restart) {
+      v1::CoordinatorMessage message;
+      message.mutable_stop()->set_reason(stop.reason);
+      message.mutable_stop()->set_now(stop.now);
+      message.mutable_stop()->set_restart(stop.restart);
+      bytes = SerializeMessage(message);
+      before = &stop;
+    }
+    SendBytes(stop.stream_id, bytes);
   }
 }
 
@@ -396,6 +407,7 @@ const grpc::ByteBuffer& ControlState::WholeSpec() {
     *message.mutable_spec() = MakeSpecUpdate(table.spec(), table.epoch());
     whole_spec_ = SerializeMessage(message);
     whole_spec_epoch_ = table.epoch();
+    ++specs_encoded;
   }
   return whole_spec_;
 }

@@ -57,8 +57,9 @@ struct ControlState {
     uint32_t attempt = 0;
     std::optional<v1::FeedEndpoint> feed;
     std::map<std::string, std::string> other;
-    std::deque<std::pair<uint64_t, v1::KvReply>> adds;  // the last answers, for repeated requests
-    std::deque<uint64_t> passed;           // request ids of the last barriers that it has passed
+    // The last few of each. No deques: an empty one takes 600 bytes, of each of 100,000 nodes.
+    std::vector<std::pair<uint64_t, v1::KvReply>> adds;  // answers, for repeated requests
+    std::vector<uint64_t> passed;          // request ids of the barriers that it has passed
     std::vector<std::string> done_queues;  // that its program reads no more, as its samples say
   };
   struct Stream {
@@ -159,10 +160,13 @@ struct ControlState {
   // Not OK: another driver has the cluster now, or may have it. This one decides nothing any more.
   absl::Status fenced ABSL_GUARDED_BY(mu);
   absl::Duration timer_wakes_at ABSL_GUARDED_BY(mu);  // steady
+  uint64_t specs_encoded ABSL_GUARDED_BY(mu) = 0;     // whole ones, since the start
 
  private:
   void WriteJournal(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void Perform(TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The same words to many are the same bytes: said once to a host.
+  void PerformStops(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // A fed node's process has ended.
   void EndEqual(int executor_id, const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);

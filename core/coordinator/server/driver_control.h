@@ -50,6 +50,13 @@ class DriverControl {
   absl::Status Cause(int executor_id) const;
   absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(int executor_id) const;
 
+  // How often a whole spec was serialised and compressed: once for each epoch that somebody was
+  // sent.
+  [[nodiscard]] uint64_t SpecsEncoded() const {
+    MutexLock lock(&state_->mu);
+    return state_->specs_encoded;
+  }
+
   void Stop(NodeFilter filter, absl::string_view reason, bool now) {
     state_->StopNodes(filter, reason, now);
   }

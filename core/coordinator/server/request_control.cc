@@ -1,7 +1,6 @@
 #include "core/coordinator/server/request_control.h"
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,7 +60,7 @@ void RequestControl::Kv(uint64_t stream_id, int executor_id, const v1::KvRequest
       v1::AnswerRecord answer;
       *answer.mutable_kv() = adds.back().second;
       JournalAnswer(executor_id, std::move(answer));
-      if (adds.size() > kMaxRemembered) adds.pop_front();
+      if (adds.size() > kMaxRemembered) adds.erase(adds.begin());
       break;
     }
     case v1::KvRequest::kDelete:
@@ -93,7 +92,7 @@ void RequestControl::Barrier(uint64_t stream_id, int executor_id,
   const absl::Duration now = state_->clock->SteadyNow();
   const absl::Duration timeout = DurationFromProto(request.timeout());
   // An agent that came back repeats what was not answered: the others have passed it long since.
-  const std::deque<uint64_t>& passed = state_->NodeOf(executor_id).passed;
+  const std::vector<uint64_t>& passed = state_->NodeOf(executor_id).passed;
   if (std::find(passed.begin(), passed.end(), request.request_id()) != passed.end()) {
     state_->ReplyBarrier({{{stream_id, request.request_id()}, absl::OkStatus()}});
     return;
@@ -104,9 +103,9 @@ void RequestControl::Barrier(uint64_t stream_id, int executor_id,
     const auto stream = state_->streams.find(completion.waiter.owner);
     if (!completion.status.ok() || stream == state_->streams.end()) continue;
     const int id = stream->second.executor_id;
-    std::deque<uint64_t>& answers = state_->NodeOf(id).passed;
+    std::vector<uint64_t>& answers = state_->NodeOf(id).passed;
     answers.push_back(completion.waiter.request_id);
-    if (answers.size() > kMaxRemembered) answers.pop_front();
+    if (answers.size() > kMaxRemembered) answers.erase(answers.begin());
     v1::AnswerRecord answer;
     answer.set_barrier(completion.waiter.request_id);
     JournalAnswer(id, std::move(answer));

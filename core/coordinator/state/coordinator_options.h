@@ -2,13 +2,15 @@
 //
 // What a driver gives to the coordinator and hears from it.
 //
-// Defines: ProgramOptions, CoordinatorObserver, CoordinatorOptions, NodeFilter.
+// Defines: ProgramOptions, CoordinatorObserver, CoordinatorOptions, PacedHeartbeatInterval(),
+// NodeFilter.
 //
 // Thread safety: ordinary values.
 
 #ifndef CORE_COORDINATOR_STATE_COORDINATOR_OPTIONS_H_
 #define CORE_COORDINATOR_STATE_COORDINATOR_OPTIONS_H_
 
+#include <algorithm>  // for std::min, std::max
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -109,7 +111,8 @@ struct CoordinatorOptions {
   absl::Duration reservation_timeout = kDefaultReservationTimeout;
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Of silence on an open stream. Until all nodes have been running at least 10 ms a slot: the
-  // coordinator of thousands is busy with their handshakes.
+  // coordinator of thousands is busy with their handshakes; where that is longer, silence counts
+  // from then on.
   absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);  // of a slot whose stream broke
 
@@ -128,6 +131,16 @@ struct CoordinatorOptions {
   // roles, input_mode, queues and program have to be what they were.
   bool resume = false;
 };
+
+// How often agents are to say that they live: as `heartbeat_interval` says, but those of a large
+// cluster no more than 50,000 times a second altogether, where that leaves two and a half intervals
+// within lost_after: a heartbeat may wait half of one for others of its host.
+[[nodiscard]] inline absl::Duration PacedHeartbeatInterval(const CoordinatorOptions& options) {
+  constexpr double kMaxPerSecond = 50'000;
+  const absl::Duration paced =
+      absl::Seconds(static_cast<double>(options.roles.size()) / kMaxPerSecond);
+  return std::max(options.heartbeat_interval, std::min(paced, options.lost_after * 2 / 5));
+}
 
 enum class NodeFilter {
   kFed,             // chief or master, and workers

@@ -90,7 +90,7 @@ void ReservationTable::Move(Slot& slot, SlotState state, TableEffects* effects) 
   if (!slot.has_run && (state == SlotState::kRunning || state == SlotState::kFinished)) {
     slot.has_run = slot.ever_ran = true;
     slot.ran_at = clock_->SteadyNow();
-    ++ran_;
+    if (++ran_ == size()) all_ran_at_ = slot.ran_at;
   }
   if (IsEnded(state)) {
     slot.node_pid = 0;
@@ -581,12 +581,15 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   }
 }
 
-absl::Duration ReservationTable::LostAfter() const {
-  return AllRan() ? options_.lost_after : std::max(options_.lost_after, kJoinPatience * size());
+absl::Duration ReservationTable::LostAt(const Slot& slot) const {
+  const absl::Duration joining = kJoinPatience * size();
+  if (joining <= options_.lost_after) return slot.heard + options_.lost_after;
+  if (!AllRan()) return slot.heard + joining;
+  return std::max(slot.heard, all_ran_at_) + options_.lost_after;
 }
 
 void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* effects) {
-  if (slot.stream_id != 0 && now - slot.heard >= LostAfter()) {
+  if (slot.stream_id != 0 && now >= LostAt(slot)) {
     const absl::Status why = absl::UnavailableError(
         absl::StrCat("no heartbeat from its agent for ", Seconds(now - slot.heard),
                      "; is its host down, overloaded or cut off?"));
@@ -629,11 +632,10 @@ void ReservationTable::Tick(TableEffects* effects) {
 }
 
 absl::Duration ReservationTable::NextDeadline() const {
-  const absl::Duration lost_after = LostAfter();
   absl::Duration next = absl::InfiniteDuration();
   for (const Slot& slot : slots_) {
     if (slot.stream_id != 0) {
-      next = std::min(next, slot.heard + lost_after);
+      next = std::min(next, LostAt(slot));
     } else if (IsOccupied(slot.state)) {
       next = std::min(next, slot.lease_until);
     }
@@ -718,7 +720,9 @@ void ReservationTable::NoteLog(int executor_id, absl::string_view line) {
   Slot* slot = Find(executor_id);
   if (slot == nullptr || FirstLine(line).empty()) return;
   slot->last_lines.push_back(EscapeControls(Ellipsize(line, kMaxLastLineBytes)));
-  if (slot->last_lines.size() > kMaxLastLines) slot->last_lines.pop_front();
+  if (slot->last_lines.size() > kMaxLastLines) {
+    slot->last_lines.erase(slot->last_lines.begin());
+  }
 }
 
 }  // namespace millrace

@@ -35,7 +35,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -289,8 +288,18 @@ class ReservationTable {
 
  private:
   struct Slot {
-    NodeRole role;
+    // What each Tick() looks at, side by side: it goes through all slots.
+    uint64_t stream_id = 0;                       // 0: no live stream
+    absl::Duration heard;                         // steady; with a live stream
+    absl::Duration lease_until;                   // steady; without a live stream
+    std::optional<absl::Duration> stopped_since;  // by a signal; steady
+    // Another attempt is due then (steady). Only in kFailed and kLost; and where its agent has come
+    // already, in kConnected and kRegistered.
+    std::optional<absl::Duration> restart_at;
     SlotState state = SlotState::kRequested;
+    bool stop_asked = false;
+
+    NodeRole role;
     SlotState before_lost = SlotState::kRequested;  // only with kLost: where it was
     bool lost_early = false;                        // only with kLost: IsEarly() before
     uint32_t attempt = 0;
@@ -300,7 +309,6 @@ class ReservationTable {
     std::string address;
     int64_t agent_pid = 0;
     int64_t node_pid = 0;
-    uint64_t stream_id = 0;  // 0: no live stream
     bool agent_dead = true;  // no agent, or its death is proven: the slot may be taken at once
     bool announce = false;   // a new attempt that the peers have not heard of
     bool has_run = false;    // this attempt; counted in ran_
@@ -308,30 +316,24 @@ class ReservationTable {
     bool failed_for_good = false;  // its failure is the cluster's: `fatal`
     std::optional<NodeFailure> fatal;
     absl::Time fatal_sign;  // its first sign, by the date
-    bool stop_asked = false;
     bool stop_now = false;  // only with stop_asked
     std::string stop_reason;
     const RestartPolicy* policy = nullptr;  // of options_
-    std::deque<absl::Duration> restarts;    // used, within the policy's window; steady
-    int short_runs = 0;                     // failures in a row, each soon after its start
-    // Another attempt is due then (steady). Only in kFailed and kLost; and where its agent has come
-    // already, in kConnected and kRegistered.
-    std::optional<absl::Duration> restart_at;
-    std::string next_address;            // the agent stayed and holds it; empty: no agent stays
-    std::optional<NodeFailure> healing;  // the failure that the next attempt is to mend
+    // Lists of a few. No deques: an empty one takes 600 bytes, of each of 100,000 slots.
+    std::vector<absl::Duration> restarts;  // used, within the policy's window; steady
+    int short_runs = 0;                    // failures in a row, each soon after its start
+    std::string next_address;              // the agent stayed and holds it; empty: no agent stays
+    std::optional<NodeFailure> healing;    // the failure that the next attempt is to mend
     bool restart_asked = false;  // by Restart(): the end of the node is followed by another attempt
-    std::deque<std::string> earlier;              // how the attempts before ended, the last few
-    std::optional<absl::Duration> healed_at;      // the last of them; steady
-    absl::Duration ran_at;                        // steady; with has_run
-    absl::Duration heard;                         // steady; with a live stream
-    absl::Duration lease_until;                   // steady; without a live stream
-    std::optional<absl::Duration> stopped_since;  // by a signal; steady
+    std::vector<std::string> earlier;         // how the attempts before ended, the last few
+    std::optional<absl::Duration> healed_at;  // the last of them; steady
+    absl::Duration ran_at;                    // steady; with has_run
     // When the node last wrote to stderr, and since when without a pause; steady.
     absl::Duration stderr_at = -absl::InfiniteDuration();
     absl::Duration stderr_began = -absl::InfiniteDuration();
     std::array<absl::Time, kNumSlotStates> reached;
     absl::Status error;
-    std::deque<std::string> last_lines;
+    std::vector<std::string> last_lines;
   };
 
   Slot* Find(int executor_id) { return Has(executor_id) ? &slots_[executor_id] : nullptr; }
@@ -380,8 +382,8 @@ class ReservationTable {
   absl::Status CheckHost(const Slot& slot, const AgentInfo& agent) const;
   // All nodes whose host is known are on this one: their failures tell nothing about it.
   [[nodiscard]] bool IsOnlyHost(absl::string_view host) const;
-  // The silence after which an agent counts as lost, now.
-  [[nodiscard]] absl::Duration LostAfter() const;
+  // When the agent of a slot with a live stream counts as lost, if it says nothing more; steady.
+  [[nodiscard]] absl::Duration LostAt(const Slot& slot) const;
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
   // Of the end of the node, if it ends now.
   [[nodiscard]] absl::Duration FirstSign(const Slot& slot) const;
@@ -397,6 +399,9 @@ class ReservationTable {
   absl::flat_hash_map<std::string, int> by_agent_;  // agent_id of each slot that has one
   int first_free_ = 0;  // no slot below it is free and has never had an agent
   int ran_ = 0;         // slots with has_run
+  // When AllRan() last came about; steady. Where agents had longer until then, silence counts from
+  // there on: what they have said may wait behind what all have said at once.
+  absl::Duration all_ran_at_ = -absl::InfiniteDuration();
   // When the first node failed for good; steady.
   absl::Duration first_failure_ = absl::InfiniteDuration();
   int registered_ = 0;  // slots in kRegistered .. kFinished

@@ -52,9 +52,10 @@ std::string Used(size_t used, int max) {
 
 void ReservationTable::ForgetOldRestarts(Slot& slot) const {
   const absl::Duration now = clock_->SteadyNow();
-  while (!slot.restarts.empty() && now - slot.restarts.front() > slot.policy->window) {
-    slot.restarts.pop_front();
-  }
+  const auto first =
+      std::find_if(slot.restarts.begin(), slot.restarts.end(),
+                   [&](absl::Duration at) { return now - at <= slot.policy->window; });
+  slot.restarts.erase(slot.restarts.begin(), first);
 }
 
 bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffects* effects) {
@@ -125,7 +126,7 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
   slot.healing = *failure;
   slot.earlier.push_back(absl::StrCat("attempt ", slot.attempt, " ",
                                       Ellipsize(failure->status.message(), kMaxEarlierBytes)));
-  if (slot.earlier.size() > kMaxEarlier) slot.earlier.pop_front();
+  if (slot.earlier.size() > kMaxEarlier) slot.earlier.erase(slot.earlier.begin());
   effects->restarts.push_back({*failure, *slot.restart_at - now,
                                static_cast<int>(slot.restarts.size()), policy.max_restarts});
   return true;

@@ -195,6 +195,20 @@ TEST(ReservationTableTest, WrongRegistrationsAreRefused) {
   EXPECT_TRUE(f.effects.empty());
 }
 
+TEST(ReservationTableTest, PatienceWithThousandsDoesNotEndAtOnceWhenTheLastOfThemRuns) {
+  TableFixture f(1000);  // 10 s until all run, then 5 s
+  for (int id = 0; id < 999; ++id) f.Bring(SlotState::kRunning, id);
+  f.Silence(absl::Seconds(8));
+  f.Bring(SlotState::kRunning, 999);
+  ASSERT_TRUE(f.table.AllRan());
+  f.Silence(absl::Seconds(4.9));
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  EXPECT_GT(f.table.NextDeadline(), f.clock.SteadyNow());
+  f.Silence(absl::Seconds(0.2));
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.effects.failures, SizeIs(1000));
+}
+
 // ---- coming back and taking over ----------------------------------------------------------------
 
 TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {

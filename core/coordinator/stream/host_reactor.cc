@@ -22,12 +22,18 @@ using ::google::protobuf::internal::WireFormatLite;
 using ::google::protobuf::io::CodedOutputStream;
 using ::google::protobuf::io::StringOutputStream;
 
-// Whether both are the very same memory, as copies of one SerializeMessage() are.
+// Whether both are the very same memory, as copies of one SerializeMessage() are; or the same few
+// bytes, which slices hold in themselves.
 bool ShareBytes(const grpc::ByteBuffer& one, const grpc::ByteBuffer& other) {
+  constexpr size_t kFew = 64;
   grpc::Slice first;
   grpc::Slice second;
-  return one.Length() == other.Length() && one.TrySingleSlice(&first).ok() &&
-         other.TrySingleSlice(&second).ok() && first.begin() == second.begin();
+  if (one.Length() != other.Length() || !one.TrySingleSlice(&first).ok() ||
+      !other.TrySingleSlice(&second).ok()) {
+    return false;
+  }
+  return first.begin() == second.begin() ||
+         (first.size() <= kFew && std::equal(first.begin(), first.end(), second.begin()));
 }
 
 void AppendLengthDelimited(int field, size_t size, std::string* out) {
