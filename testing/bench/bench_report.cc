@@ -256,5 +256,6 @@ int BenchReport::Finish(const absl::Status& measured) {
 absl::Duration SelfCpuTime() { return CpuTimeOf(RUSAGE_SELF); }
 absl::Duration ChildrenCpuTime() { return CpuTimeOf(RUSAGE_CHILDREN); }
 double SelfResidentBytes() { return KilobytesOf("/proc/self/status", "VmRSS") * 1024; }
+double SelfPeakBytes() { return KilobytesOf("/proc/self/status", "VmHWM") * 1024; }
 
 }  // namespace millrace::bench

@@ -152,6 +152,8 @@ class BenchReport {
 [[nodiscard]] absl::Duration ChildrenCpuTime();
 // Memory that is in RAM now (VmRSS) of this process, in bytes; 0 if procfs does not say.
 [[nodiscard]] double SelfResidentBytes();
+// The most that it ever had there (VmHWM).
+[[nodiscard]] double SelfPeakBytes();
 
 }  // namespace millrace::bench
 
