@@ -110,7 +110,10 @@ void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* 
       break;
     case SlotState::kFailed:
     case SlotState::kLost:
-      if (!CheckFree(*slot).ok()) return;
+      if (!CheckFree(*slot).ok()) {
+        slot->next_agent_pid = pid;
+        return;
+      }
       slot->error = absl::OkStatus();
       slot->restart_at.reset();
       break;
@@ -120,6 +123,7 @@ void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* 
       return;
   }
   slot->agent_pid = pid;
+  slot->next_agent_pid = 0;
   slot->agent_dead = true;  // the one before; the new one has not connected
   Move(*slot, SlotState::kStarted, effects);
 }
@@ -143,6 +147,11 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
   if (found == nullptr) return;
   Slot& slot = *found;
   const bool other_pid = exit.pid != 0 && slot.agent_pid != 0 && exit.pid != slot.agent_pid;
+  if (other_pid && exit.pid == slot.next_agent_pid) {
+    for (const std::string& line : exit.stderr_tail) NoteLog(exit.executor_id, line);
+    NextAgentExited(slot);
+    return;
+  }
   if (other_pid || (!exit.agent_id.empty() && exit.agent_id != slot.agent_id)) {
     ++fenced_;
     return;
@@ -180,6 +189,14 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
   const bool lost = connected || slot.stop_asked;
   Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
        /*replaceable=*/false, effects);
+}
+
+void ReservationTable::NextAgentExited(Slot& slot) {
+  slot.next_agent_pid = 0;
+  if (!AwaitsReplacement(IdOf(slot)) || slot.restart_at.has_value()) return;
+  const absl::Duration now = clock_->SteadyNow();
+  slot.restart_at = now + slot.policy->initial_backoff;
+  if (!slot.agent_dead) slot.restart_at = std::max(*slot.restart_at, slot.lease_until);
 }
 
 void ReservationTable::AgentAwaited(int executor_id, absl::string_view why, TableEffects* effects) {
@@ -341,6 +358,7 @@ void ReservationTable::Attach(Slot& slot, const AgentInfo& agent, uint64_t strea
   slot.host = agent.host;
   slot.address = agent.address;
   slot.agent_pid = agent.pid;
+  slot.next_agent_pid = 0;
   slot.agent_dead = false;
   slot.stream_id = stream_id;
   slot.heard = clock_->SteadyNow();

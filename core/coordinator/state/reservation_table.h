@@ -308,6 +308,7 @@ class ReservationTable {
     std::string host;
     std::string address;
     int64_t agent_pid = 0;
+    int64_t next_agent_pid = 0;  // of an agent that waits for the end of this one's lease; 0: none
     int64_t node_pid = 0;
     bool agent_dead = true;  // no agent, or its death is proven: the slot may be taken at once
     bool announce = false;   // a new attempt that the peers have not heard of
@@ -384,6 +385,8 @@ class ReservationTable {
   [[nodiscard]] bool IsOnlyHost(absl::string_view host) const;
   // When the agent of a slot with a live stream counts as lost, if it says nothing more; steady.
   [[nodiscard]] absl::Duration LostAt(const Slot& slot) const;
+  // The agent that was to take the slot has ended before it could.
+  void NextAgentExited(Slot& slot);
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
   // Of the end of the node, if it ends now.
   [[nodiscard]] absl::Duration FirstSign(const Slot& slot) const;

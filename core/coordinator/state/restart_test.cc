@@ -156,6 +156,27 @@ TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
                        "started: no processes left"));
 }
 
+// An operator asked for it while the lease of one that is out of reach ran on.
+TEST(RestartTest, AnAgentThatEndsWhileItWaitsForALeaseIsReplaced) {
+  TableFixture f(Healing(2));
+  f.Bring(SlotState::kRunning, 0);
+  f.Silence(absl::Seconds(5));
+  ASSERT_EQ(f.table.state(0), SlotState::kLost);
+  ASSERT_THAT(f.table.Restart(0, "by an operator", &f.effects), IsOk());
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  f.table.AgentStarted(0, 77, &f.effects);
+  EXPECT_THAT(f.table.Connect(0, Agent("b0"), 9, &f.effects),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is held for its agent")));
+  f.table.AgentExited({.executor_id = 0, .pid = 77, .exit = Signal(9)}, &f.effects);
+  EXPECT_EQ(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(10)) << "the lease's end";
+  f.effects = {};
+  f.Silence(absl::Seconds(10));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  f.table.AgentStarted(0, 78, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kStarted);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
 TEST(RestartTest, TheBackoffOfAnAgentsDeathBeginsWhenItsStreamBreaks) {
   TableFixture f(Healing(1));
   f.Bring(SlotState::kRunning, 0);
