@@ -37,21 +37,6 @@ constexpr uint32_t kProtocol = 1;
 constexpr size_t kMaxHostBytes = 256;
 constexpr absl::Duration kKillWait = absl::Seconds(2);
 
-AgentExit ExitOf(const v1::Ended& ended) {
-  AgentExit exit;
-  if (ended.exit_case() == v1::Ended::kExitCode) {
-    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
-  } else if (ended.exit_case() == v1::Ended::kExitSignal) {
-    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
-  }
-  if (ended.error_code() != 0) {
-    exit.status =
-        absl::Status(static_cast<absl::StatusCode>(ended.error_code()), ended.error_message());
-  }
-  exit.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
-  return exit;
-}
-
 std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
   std::vector<AdoptionSlot> slots;
   for (const AgentTicket& ticket : tickets) {

@@ -373,11 +373,14 @@ void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects*
       slot->retry_at = Now() + kFirstRetry;
       slot->retry_delay = kFirstRetry;
       break;
-    case State::kAwayDialling:
+    case State::kAwayDialling: {
+      // The hold ended with its call, if StartAgent was lost with that.
+      const bool unstarted = slot->pid == 0 && !slot->inherited && !stopping_;
       if (stopping_ && slot->sought && !absl::IsAlreadyExists(status)) {
         slot->state = State::kIdle;  // whoever cannot be asked now ends by itself
         slot->sought = false;
-      } else if (slot->sought && absl::IsAlreadyExists(status) && slot->number < kMaxNumber) {
+      } else if ((slot->sought || unstarted) && absl::IsAlreadyExists(status) &&
+                 slot->number < kMaxNumber) {
         ++slot->number;
         slot->state = State::kAway;
         slot->retry_at = Now();
@@ -390,6 +393,7 @@ void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects*
         slot->retry_delay = std::min(2 * slot->retry_delay, kMaxRetry);
       }
       break;
+    }
     case State::kIdle:
     case State::kWaiting:
     case State::kAway:
@@ -608,6 +612,21 @@ int AdoptionTable::num_running() const {
          static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
            return slot.state == State::kRunning || slot.state == State::kStarting || IsSought(slot);
          }));
+}
+
+AgentExit ExitOf(const v1::Ended& ended) {
+  AgentExit exit;
+  if (ended.exit_case() == v1::Ended::kExitCode) {
+    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
+  } else if (ended.exit_case() == v1::Ended::kExitSignal) {
+    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
+  }
+  if (ended.error_code() != 0) {
+    exit.status =
+        absl::Status(static_cast<absl::StatusCode>(ended.error_code()), ended.error_message());
+  }
+  exit.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
+  return exit;
 }
 
 }  // namespace millrace

@@ -4,7 +4,7 @@
 // pure state machine. Every event is a method, time comes from the injected clock, and what has to
 // be done about it comes back as a list. No threads, no gRPC, no I/O.
 //
-// Defines: AdoptionSlot, AdoptionEffect, AdoptionTable.
+// Defines: AdoptionSlot, AdoptionEffect, AdoptionTable, ExitOf().
 //
 //   AdoptionTable table(options, slots);
 //   table.Members(update, &effects);                  // the resolver's watch
@@ -41,6 +41,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/proto/adopt.pb.h"
 #include "millrace/adoption_options.h"
 #include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
@@ -190,6 +191,9 @@ class AdoptionTable {
   bool stop_now_ = false;  // only with stopping_
   uint64_t next_call_ = 1;
 };
+
+// What the agent's host tells of its end, for Ended().
+[[nodiscard]] AgentExit ExitOf(const v1::Ended& ended);
 
 }  // namespace millrace
 

@@ -199,6 +199,30 @@ TEST_F(AdoptionTableTest, AStreamThatBreaksIsTakenUpAgainAndNothingIsTold) {
   EXPECT_THAT(Take(), IsEmpty());
 }
 
+TEST_F(AdoptionTableTest, AnAgentThatWasNeverToldToStartIsToldByTheNextAdoption) {
+  Name({"a:1", "b:1"});
+  Take();
+  for (int id : {0, 1}) table_->Held(calls_[id], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 0", "start 1"));
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Advance(absl::Milliseconds(100));
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  // The hold ended with its call.
+  table_->CallOver(calls_[1], absl::AlreadyExistsError("this adoption is over"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  EXPECT_EQ(numbers_[1], 2u);
+  table_->Held(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 1"));
+  table_->Started(calls_[1], 101, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("started 1 101"));
+  // Of one that was started that means its end.
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Advance(absl::Milliseconds(100));
+  Take();
+  table_->CallOver(calls_[1], absl::AlreadyExistsError("this adoption is over"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+}
+
 TEST_F(AdoptionTableTest, AnotherAgentAtTheOldPlaceProvesThatTheFirstIsGone) {
   Run();
   table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);

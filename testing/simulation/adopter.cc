@@ -15,21 +15,6 @@ namespace {
 
 using Kind = AdoptionEffect::Kind;
 
-// As core/cluster/adopting_launcher.cc has it.
-AgentExit ExitOf(const v1::Ended& ended) {
-  AgentExit exit;
-  if (ended.exit_case() == v1::Ended::kExitCode) {
-    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
-  } else if (ended.exit_case() == v1::Ended::kExitSignal) {
-    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
-  }
-  if (ended.error_code() != 0) {
-    exit.status =
-        absl::Status(static_cast<absl::StatusCode>(ended.error_code()), ended.error_message());
-  }
-  return exit;
-}
-
 // "h0:7000 - h2:7002": by slot.
 std::string SpecText(const ClusterSpec& spec, const std::vector<NodeRole>& roles) {
   std::string text;

@@ -149,7 +149,9 @@ void World::CheckHealth() {
   }
   // An agent that was started, and that its driver had not heard of when it was killed, is known to
   // nobody if the resolver names another place by then. Without it the reservation ends in time.
-  if (!all_ran_ && drivers_ > 1) return;
+  // So it does where agents that listen get no second chance, and one is lost before its node ran.
+  const bool no_second = adopter_ != nullptr && options_.failure.restart.max_restarts == 0;
+  if (!all_ran_ && (drivers_ > 1 || no_second)) return;
   const ClusterStatus status = plane_->Snapshot();
   for (const SlotStatus& slot : status.slots) {
     if (slot.state == SlotState::kRunning && slot.attached) continue;
