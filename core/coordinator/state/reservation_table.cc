@@ -12,6 +12,7 @@ namespace {
 
 // While a large cluster gathers, its coordinator is busy with TLS handshakes, of 3 to 4 ms each,
 // before it reads heartbeats: a silence of up to this long per slot means nothing yet.
+constexpr char kNotStartedAgain[] = "its node is not started again";
 constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 
 // Lines of stderr after a longer pause are about something else (agents send them every 100 ms);
@@ -480,6 +481,10 @@ bool ReservationTable::Apply(Slot& slot, const NodeReport& report, TableEffects*
         // A node that had failed as it was stopped, or an agent that came back: it stays.
         slot.next_address = report.next_address;
         if (!slot.restart_at.has_value()) slot.restart_at = clock_->SteadyNow();
+      } else if (IsEnded(state) && !report.next_address.empty()) {
+        // It was away when its next attempt was called off.
+        effects->stop.push_back(
+            {slot.stream_id, slot.stop_asked ? slot.stop_reason : kNotStartedAgain, slot.stop_now});
       }
       // The last word again, from an agent that came back.
       return lives || state == SlotState::kFinished || state == SlotState::kFailed;
@@ -552,7 +557,7 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   slot.fatal_sign = clock_->Now() - (clock_->SteadyNow() - failure.first_sign);
   first_failure_ = std::min(first_failure_, clock_->SteadyNow());
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
-    effects->stop.push_back({slot.stream_id, "its node is not started again"});
+    effects->stop.push_back({slot.stream_id, kNotStartedAgain});
   }
   effects->failures.push_back(std::move(failure));
 }

@@ -498,6 +498,23 @@ TEST(RestartTest, AStopEndsTheWaitForARestartAndTheFailureCounts) {
   EXPECT_THAT(f.table.Restart(0, "x", &f.effects), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST(RestartTest, AnAgentThatIsAwayWhenItsNextAttemptIsCalledOffIsSentAwayWhenItComes) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.Update(1, Failure(0), &f.effects);  // it stays for the next attempt
+  f.table.StreamLost(1, &f.effects);
+  f.table.Stop(0, "done", false, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_THAT(f.effects.stop, IsEmpty());
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  f.table.Registered(0, 9, &f.effects);
+  f.table.Update(9, Failure(0), &f.effects);  // its last word again
+  ASSERT_THAT(f.effects.stop, SizeIs(1));
+  EXPECT_EQ(f.effects.stop[0].stream_id, 9u);
+  EXPECT_EQ(f.effects.stop[0].reason, "done");
+  EXPECT_THAT(f.effects.failures, SizeIs(1));
+}
+
 TEST(RestartTest, AProgramThatIsNotThereIsNotLookedForAgain) {
   TableFixture f(Healing(3));
   f.Bring(SlotState::kReady, 0);
