@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/agent/link/coordinator_link.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/proto/spec_proto.h"
@@ -31,21 +33,6 @@ constexpr int kConnectTimeoutMs = 300'000;
 // As core/agent/link/coordinator_link.cc has them.
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
-
-// Whether an agent that hears this attaches again, as IsFinalAttachError() of core/agent/link says.
-bool IsPassing(int code) {
-  switch (code) {
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-    case grpc::StatusCode::ABORTED:
-    case grpc::StatusCode::INTERNAL:
-    case grpc::StatusCode::UNKNOWN:
-    case grpc::StatusCode::DATA_LOSS:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Whether `text` is a CoordinatorMessage with this field.
 bool IsOf(const std::string& text, int field) {
@@ -435,7 +422,7 @@ void SwarmHost::OnPart(const v1::HostPart& part) {
 }
 
 void SwarmHost::OnPartEnd(const v1::HostPart& part) {
-  if (!IsPassing(static_cast<int>(part.end().error().code()))) {
+  if (IsFinalAttachError(static_cast<absl::StatusCode>(part.end().error().code()))) {
     tally_->Fail(absl::StrCat("an agent's stream ended: ", part.end().error().code(), " ",
                               part.end().error().message()));
     return;
@@ -470,7 +457,7 @@ void SwarmHost::OnNoMore() {
 }
 
 void SwarmHost::OnEnded(const grpc::Status& status) {
-  const bool passing = IsPassing(status.error_code());
+  const bool passing = !IsFinalAttachError(static_cast<absl::StatusCode>(status.error_code()));
   MutexLock lock(&mu_);
   call_ = nullptr;
   open_ = false;
