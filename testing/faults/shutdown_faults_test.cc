@@ -14,12 +14,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 #include "testing/faults/fault_test.h"
 #include "testing/faults/golden_text.h"
 #include "testing/faults/rows.h"
@@ -154,14 +154,10 @@ int64_t PeakMemory(int64_t pid) {
   return kib << 10;
 }
 
-// Waits until the file has that many bytes.
-bool WaitForSize(const std::string& path, int64_t bytes, absl::Duration timeout) {
+// 0 if there is none.
+int64_t SizeOf(const std::string& path) {
   struct stat file {};
-  for (const absl::Time deadline = absl::Now() + timeout; absl::Now() < deadline;) {
-    if (::stat(path.c_str(), &file) == 0 && file.st_size >= bytes) return true;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return false;
+  return ::stat(path.c_str(), &file) == 0 ? file.st_size : 0;
 }
 
 // Lines come as fast as the node can write them, and its agent lives through it: it keeps up its
@@ -175,7 +171,8 @@ TEST_F(ShutdownFaultsTest, AFloodOnStderrStopsNobody) {
       Run(options, Program("flood", "worker:1", {absl::StrCat("--flood_bytes=", kBytes)}));
   ASSERT_THAT(cluster, IsOk());
   // Of lines that are relayed any may be left out.
-  ASSERT_TRUE(WaitForSize(JoinPath(options.log_dir, "worker-1.0.log"), kBytes, 2 * kPatience));
+  const std::string log = JoinPath(options.log_dir, "worker-1.0.log");
+  ASSERT_TRUE(Eventually([&] { return SizeOf(log) >= kBytes; }, 2 * kPatience));
   const int64_t memory = PeakMemory(AgentPid(**cluster, 1));
   ExpectTrainsAndShutsDown(**cluster);
   EXPECT_GT(memory, 0);
