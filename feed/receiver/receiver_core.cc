@@ -491,9 +491,14 @@ ReceiverCore::Slot* ReceiverCore::FindSlot(absl::string_view queue) {
 }
 
 void ReceiverCore::TellRows(Slot* slot) {
-  if (slot->queue.equal() == nullptr) return;
+  const std::shared_ptr<EqualSteps> equal = slot->queue.equal();
+  if (equal == nullptr) return;
+  const bool filled = equal->fills();
   const absl::Duration now = options_.clock->SteadyNow();
   while (std::optional<ReceiverRows> rows = slot->queue.ReportEqual(now)) options_.tell_rows(*rows);
+  // With its answer the node may fill a batch that waits for rows. If all is granted already, no
+  // grant will come to do it.
+  if (!filled && equal->fills()) FillSlot(slot);
 }
 
 void ReceiverCore::Refill(Slot* slot) {

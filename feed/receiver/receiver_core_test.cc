@@ -3,6 +3,8 @@
 #include "feed/receiver/receiver_core.h"
 
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "feed/receiver/equal_steps.h"
 #include "feed/receiver/receiver_core_testing.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
@@ -18,6 +21,7 @@
 #include "millrace/batch_builder.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -433,6 +437,46 @@ TEST_F(ReceiverCoreTest, NothingIsSaidToADetachedSession) {
   EXPECT_THAT(Due(1), IsEmpty());
   EXPECT_EQ(core_->stats().queues[0].open_sessions, 0);
   EXPECT_EQ(core_->stats().queues[0].rows_acked, 1);
+}
+
+// --------------------------------------------------------------------------------- Equal ranks
+
+// As after a lost connection: all is granted, and the rank is asked once more how much it has.
+TEST_F(ReceiverCoreTest, AnAnswerLetsABatchThatWaitsBeFilled) {
+  std::atomic<uint64_t> answer = 0;
+  core_ = std::make_shared<ReceiverCore>(
+      ReceiverCore::Options{.node_name = "worker:0",
+                            .nonce = "nonce",
+                            .queues = {"input"},
+                            .budget_bytes = kBudget,
+                            .clock = &clock_,
+                            .tell_rows = [&](const ReceiverRows& rows) { answer = rows.answer; }},
+      [this] { ++wakes_; });
+  ASSERT_THAT(core_->SetEqual("input", /*batch_rows=*/4, /*pad=*/true), IsOk());
+  const absl::StatusOr<size_t> queue = core_->OpenReader("input", FeedMode::kTrain);
+  ASSERT_THAT(queue, IsOk());
+  const std::unique_ptr<DataFeed> feed =
+      MakeDataFeed(core_, *queue, {.equal = EqualRanks::kPad, .batch_rows = 4});
+  SessionPtr session = Open(1);
+  Collect();
+  Grant(session, 10);
+  ASSERT_THAT(Feed(session, 1, 10), IsOk());
+  ASSERT_THAT(core_->EndPartition(session, 1), IsOk());
+
+  const int wakes = wakes_;
+  std::atomic<int64_t> rows = 0;
+  Thread program("program", [&] { rows = feed->NextBatch(4)->num_rows(); });
+  EXPECT_TRUE(Eventually([&] { return wakes_ > wakes; }));  // it waits
+  core_->Grant({.queue = "input",
+                .feed_id = "f1",
+                .generation = 1,
+                .steps = 1,
+                .last = true,
+                .question = 7});
+  EXPECT_EQ(answer, 7);
+  EXPECT_TRUE(Eventually([&] { return rows == 4; }));  // one, and it again
+  core_->EndAllFeeds();
+  program.Join();
 }
 
 }  // namespace
