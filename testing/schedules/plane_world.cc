@@ -235,7 +235,7 @@ class World final : private CoordinatorObserver {
   struct Slot {
     Process* process = nullptr;  // the newest
     bool faulted = false;
-    bool killed = false;  // an agent of it
+    bool replaced = false;  // an agent of it, which may not have told all output
     uint32_t attempt = 0;
     int64_t output = 0;  // bytes of the present attempt
   };
@@ -332,6 +332,11 @@ class World final : private CoordinatorObserver {
   // ---- CoordinatorObserver ----
 
   void OnRelaunch(int executor_id) override {
+    {
+      // One that was out of reach when its node had ended may still have had output.
+      MutexLock lock(&mu_);
+      slots_[static_cast<size_t>(executor_id)].replaced = true;
+    }
     launcher_->Post([this, executor_id] { ReplaceAgent(executor_id); });
   }
   void OnSlot(const SlotStatus& slot) override {
@@ -352,7 +357,7 @@ class World final : private CoordinatorObserver {
       Slot& slot = slots_[static_cast<size_t>(executor_id)];
       for (const char byte : bytes) {
         const bool next = byte == static_cast<char>('a' + slot.output % 26);
-        if (!next && !slot.killed) {
+        if (!next && !slot.replaced) {
           broken_.push_back(absl::StrCat("output of ", role.ToString(), " at ", slot.output));
         }
         ++slot.output;
@@ -379,7 +384,7 @@ class World final : private CoordinatorObserver {
         const bool harms = fault.kind == PlanePlan::Fault::Kind::kKillNode ||
                            fault.kind == PlanePlan::Fault::Kind::kKillAgent;
         slot.faulted = slot.faulted || harms;
-        slot.killed = slot.killed || fault.kind == PlanePlan::Fault::Kind::kKillAgent;
+        slot.replaced = slot.replaced || fault.kind == PlanePlan::Fault::Kind::kKillAgent;
       }
       switch (fault.kind) {
         case PlanePlan::Fault::Kind::kKillNode:
