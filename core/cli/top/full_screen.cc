@@ -42,7 +42,7 @@ termios taken_before;
 // Only what signal handlers may call.
 void RestoreAndBreak(int signal) {
   if (taken_fd >= 0) {
-    static_cast<void>(::write(taken_fd, kRestore, sizeof(kRestore) - 1));
+    [[maybe_unused]] const ssize_t n = ::write(taken_fd, kRestore, sizeof(kRestore) - 1);
     ::tcsetattr(taken_fd, TCSANOW, &taken_before);
     taken_fd = -1;
   }
