@@ -227,7 +227,7 @@ void FakeAgent::PlayAlong(const v1::CoordinatorMessage& message) {
     queue_.push_back(std::move(update));
     return queue_.back().mutable_node();
   };
-  if (message.has_spec() && !message.spec().zlib_cluster_def().empty()) {
+  if (message.has_spec() && IsWholeSpec(message.spec())) {
     send_node(v1::NODE_STATE_READY);
     send_node(v1::NODE_STATE_RUNNING);
     if (mine->node().input_mode() == v1::INPUT_MODE_FEED && IsFedRole(mine->job_name())) {

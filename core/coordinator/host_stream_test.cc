@@ -98,8 +98,9 @@ class FakeHost {
   void Register(int count, int first = 0) {
     v1::HostMessage message;
     for (int i = 0; i < count; ++i) {
-      Add(static_cast<uint32_t>(i + 1), Hello(first + i, absl::StrCat("agent-", first + i)),
-          &message);
+      v1::AgentMessage hello = Hello(first + i, absl::StrCat("agent-", first + i));
+      hello.mutable_register_()->set_takes_columns(takes_columns);
+      Add(static_cast<uint32_t>(i + 1), hello, &message);
     }
     Send(message);
   }
@@ -137,8 +138,10 @@ class FakeHost {
   std::map<uint32_t, ClusterSpec> specs;
   std::map<uint32_t, absl::Status> ends;
   std::map<uint32_t, std::vector<v1::Stop>> stops;
-  size_t spec_parts = 0;  // that brought a whole spec
-  size_t spec_bytes = 0;  // of these
+  size_t spec_parts = 0;       // that brought a whole spec
+  size_t spec_bytes = 0;       // of these
+  size_t column_parts = 0;     // of these, in columns
+  bool takes_columns = false;  // what Register() says
   size_t stop_parts = 0;
 
  private:
@@ -147,6 +150,7 @@ class FakeHost {
     EXPECT_TRUE(message.ParseFromString(part.message()));
     spec_parts += message.has_spec() ? 1 : 0;
     spec_bytes += message.has_spec() ? part.message().size() : 0;
+    column_parts += message.spec().zlib_columns().empty() ? 0 : 1;
     stop_parts += message.has_stop() ? 1 : 0;
     for (const uint32_t channel : part.channels()) {
       EXPECT_EQ(ends.count(channel), 0u) << "channel " << channel << " has ended";
@@ -262,6 +266,26 @@ TEST(HostStreamTest, TheSpecIsEncodedOnceAndPushedOnceToEachHost) {
   }
   ASSERT_TRUE(hosts[0]->ReadSpecs(kAgents + 2));
   EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 2u);
+}
+
+TEST(HostStreamTest, ASpecGoesInColumnsToAgentsThatTakeThem) {
+  constexpr int kHosts = 4;
+  constexpr int kAgents = 5;
+  auto coordinator = StartCluster(kHosts * kAgents);
+  std::vector<std::unique_ptr<FakeHost>> hosts;
+  for (int i = 0; i < kHosts; ++i) {
+    hosts.push_back(std::make_unique<FakeHost>(*coordinator));
+    hosts.back()->takes_columns = i % 2 == 0;  // the others are of an earlier version
+    hosts.back()->Register(kAgents, i * kAgents);
+  }
+  for (int i = 0; i < kHosts; ++i) {
+    FakeHost& host = *hosts[static_cast<size_t>(i)];
+    ASSERT_TRUE(host.ReadSpecs(kAgents));
+    EXPECT_EQ(host.spec_parts, 1u);
+    EXPECT_EQ(host.column_parts, i % 2 == 0 ? 1u : 0u);
+    for (const auto& [channel, spec] : host.specs) EXPECT_EQ(spec, coordinator->spec());
+  }
+  EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 2u);  // once in each format
 }
 
 TEST(HostStreamTest, WhatAllAgentsOfAHostAreToldAtOnceIsSaidOnce) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
@@ -12,6 +13,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 ClusterSpec Spec() {
@@ -131,6 +133,141 @@ TEST(SpecProtoTest, ABombStopsAtTheSizeItClaims) {
   EXPECT_THAT(ApplySpecUpdate(update, &epoch, &out),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than the 10 bytes")));
 }
+
+// ---- columns ------------------------------------------------------------------------------------
+
+void ExpectSurvivesInColumns(const ClusterSpec& spec) {
+  const v1::SpecUpdate update = MakeSpecUpdate(spec, 1, SpecFormat::kColumns);
+  EXPECT_TRUE(IsWholeSpec(update));
+  EXPECT_TRUE(update.zlib_cluster_def().empty());
+  ClusterSpec out = Spec();
+  uint64_t epoch = 0;
+  ASSERT_THAT(ApplySpecUpdate(update, &epoch, &out), IsOk());
+  EXPECT_EQ(out, spec);
+  EXPECT_EQ(out.jobs(), spec.jobs());
+  EXPECT_EQ(epoch, 1u);
+}
+
+TEST(SpecColumnsTest, SpecsSurviveTheRoundTrip) {
+  ExpectSurvivesInColumns(ClusterSpec());
+  ExpectSurvivesInColumns(Spec());
+  ClusterSpec spec = Spec();
+  ASSERT_THAT(spec.AddJob("empty", {}), IsOk());
+  ASSERT_THAT(spec.AddSparseJob("far", {{0, "h:1"}, {0x7fffffff, "h0:65535"}}), IsOk());
+  ASSERT_THAT(spec.AddJob("backwards", {"h7:1", "h1:1", "h0:1", "h7:2"}), IsOk());
+  ExpectSurvivesInColumns(spec);
+}
+
+TEST(SpecColumnsTest, AnAddressIsTheSameTextAgainWhateverItIs) {
+  ClusterSpec spec;
+  ASSERT_THAT(spec.AddJob("worker", {"",
+                                     ":",
+                                     ":1",
+                                     "h",
+                                     "h:",
+                                     "h:0",
+                                     "h:1",
+                                     "h:01",
+                                     "h:+1",
+                                     "h: 1",
+                                     "h:1 ",
+                                     "h:-1",
+                                     "h:65535",
+                                     "h:65536",
+                                     "h:4294967297",
+                                     "h:99999999999999999999",
+                                     "h:x",
+                                     "[::1]",
+                                     "[::1]:80",
+                                     "::1",
+                                     "a:b:3",
+                                     "h:1:",
+                                     std::string("n\0ul:7", 6)}),
+              IsOk());
+  ExpectSurvivesInColumns(spec);
+}
+
+// What 10,000 hosts are each sent of 100,000 nodes is a third of it for ports that nobody can
+// guess.
+TEST(SpecColumnsTest, ColumnsAreAThirdOfTheBytes) {
+  uint64_t random = 1;
+  ClusterSpec::TaskList tasks;
+  for (int i = 0; i < 20'000; ++i) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    tasks.push_back(
+        absl::StrCat("10.0.", i / 2560, ".", i / 10 % 256, ":", 32'768 + (random >> 33) % 28'232));
+  }
+  ClusterSpec spec;
+  ASSERT_THAT(spec.AddJob("worker", tasks), IsOk());
+  const size_t columns = MakeSpecUpdate(spec, 1, SpecFormat::kColumns).ByteSizeLong();
+  EXPECT_LT(columns * 5 / 2, MakeSpecUpdate(spec, 1).ByteSizeLong());
+  EXPECT_LT(columns, tasks.size() * 5 / 2);  // bytes
+  ExpectSurvivesInColumns(spec);
+}
+
+v1::ClusterColumns GoodColumns() {
+  ClusterSpec spec;
+  EXPECT_THAT(spec.AddJob("worker", {"h0:1", "h1:2"}), IsOk());
+  return ClusterSpecToColumns(spec);
+}
+
+TEST(SpecColumnsTest, HostileColumnsAreErrors) {
+  EXPECT_THAT(ClusterSpecFromColumns(GoodColumns()), IsOk());
+  const auto refused = [](absl::FunctionRef<void(v1::ClusterColumns*, v1::JobColumns*)> spoil,
+                          absl::string_view why) {
+    v1::ClusterColumns columns = GoodColumns();
+    spoil(&columns, columns.mutable_jobs(0));
+    EXPECT_THAT(ClusterSpecFromColumns(columns),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("job 'worker'"), HasSubstr(why))));
+  };
+  refused([](auto*, auto* job) { job->add_index_steps(1); }, "not of one length");
+  refused([](auto*, auto* job) { job->add_host_steps(0); }, "not of one length");
+  refused([](auto*, auto* job) { job->mutable_port_low()->push_back('x'); }, "not of one length");
+  refused([](auto*, auto* job) { job->clear_port_high(); }, "not of one length");
+  refused([](auto*, auto* job) { job->set_index_steps(1, 0); }, "task 0 after");
+  refused([](auto*, auto* job) { job->set_index_steps(1, 0x80000000); }, "task 2147483648 after");
+  refused([](auto*, auto* job) { job->set_host_steps(0, -1); }, "on host -1 of 2");
+  refused([](auto*, auto* job) { job->set_host_steps(1, 2); }, "on host 2 of 2");
+  refused([](auto*, auto* job) { job->set_host_steps(1, 0x7fffffff); }, "of 2");
+  refused([](auto* columns, auto*) { columns->clear_hosts(); }, "on host 0 of 0");
+  refused([](auto* columns, auto* job) { *columns->add_jobs() = *job; }, "'worker'");
+}
+
+// A megabyte of columns could else be made into a terabyte of addresses.
+TEST(SpecColumnsTest, NoMoreIsMadeOfColumnsThanASpecMayHold) {
+  v1::ClusterColumns columns;
+  columns.add_hosts(std::string(1 << 20, 'h'));
+  v1::JobColumns* job = columns.add_jobs();
+  job->set_name("worker");
+  const auto set_tasks = [job](size_t tasks) {
+    job->mutable_index_steps()->Resize(static_cast<int>(tasks), 1);
+    job->mutable_host_steps()->Resize(static_cast<int>(tasks), 0);
+    *job->mutable_port_low() = *job->mutable_port_high() = std::string(tasks, '\1');
+  };
+  const size_t most = kMaxClusterDefBytes / (1 << 20);
+  set_tasks(most);
+  EXPECT_THAT(ClusterSpecFromColumns(columns),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("'worker'")));
+  set_tasks(most - 1);
+  EXPECT_THAT(ClusterSpecFromColumns(columns), IsOk());
+
+  *columns.mutable_hosts(0) = "h";  // nor more tasks than one holds
+  set_tasks(kMaxClusterDefBytes / 8);
+  EXPECT_THAT(ClusterSpecFromColumns(columns), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  v1::SpecUpdate update = MakeSpecUpdate(Spec(), 2, SpecFormat::kColumns);
+  for (size_t size = 1; size < update.zlib_columns().size(); ++size) {
+    v1::SpecUpdate cut = update;
+    cut.set_zlib_columns(update.zlib_columns().substr(0, size));
+    ClusterSpec spec = Spec();
+    uint64_t epoch = 1;
+    EXPECT_THAT(ApplySpecUpdate(cut, &epoch, &spec), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_EQ(epoch, 1u);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
 
 TEST(SpecProtoTest, AJobThatComesTwiceIsRefused) {
   v1::ClusterDef def;

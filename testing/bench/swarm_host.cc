@@ -39,6 +39,14 @@ bool IsOf(const std::string& text, int field) {
   return !text.empty() && static_cast<unsigned char>(text[0]) == (field << 3 | 2);
 }
 
+// As good as random, so that nothing of it compresses (splitmix64).
+uint64_t Scramble(uint64_t value) {
+  value = (value + 1) * 0x9e3779b97f4a7c15;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
 }  // namespace
 
 v1::AgentMessage MakeSwarmHello(const SwarmSetup& setup, int index) {
@@ -54,9 +62,13 @@ v1::AgentMessage MakeSwarmHello(const SwarmSetup& setup, int index) {
     hello->set_host("bench-host");
   }
   hello->set_pid(getpid());
-  hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".",
-                                  index % 256, ":", 30000 + index % 30000));
+  // The agents of a host have its address, and ports that the system gave them.
+  const int host = index / setup.slots_per_host;
+  const uint64_t port = 32'768 + Scramble(static_cast<uint64_t>(index)) % 28'232;
+  hello->set_address(
+      absl::StrCat("10.", host / 65536 % 256, ".", host / 256 % 256, ".", host % 256, ":", port));
   hello->set_public_key(setup.public_key);
+  hello->set_takes_columns(true);
   hello->set_version("bench");
   return message;
 }

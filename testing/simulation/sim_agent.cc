@@ -121,6 +121,7 @@ void SimAgent::OpenStream() {
   hello.set_pid(pid_);
   hello.set_address(address_);
   hello.set_public_key(std::string(65, '\4'));
+  hello.set_takes_columns(executor_ % 2 == 0);  // the others are of an earlier version
   if (reported_.has_value()) *hello.mutable_node() = *reported_;
   connection_->Send(std::move(message));
   After(kRegisterTimeout, [this, generation] {
@@ -263,7 +264,7 @@ void SimAgent::OnSpec(const v1::SpecUpdate& update) {
   }
   // A whole spec says nothing of attempts: those that begin later are told.
   const auto& roles = site_->plan.options.roles;
-  const bool whole = !update.zlib_cluster_def().empty();
+  const bool whole = IsWholeSpec(update);
   attempts_.resize(roles.size());
   for (int id = 0; whole && id < static_cast<int>(roles.size()); ++id) {
     attempts_[id] = site_->checks.slot(id).attempt;

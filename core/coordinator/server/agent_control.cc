@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/text.h"
 #include "core/coordinator/view/wire_conversion.h"
+#include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
 
 namespace millrace {
@@ -117,7 +118,10 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
     if (!admission.ok()) return;
-    state_->streams[id] = {.stream = stream, .executor_id = admission->executor_id};
+    state_->streams[id] = {
+        .stream = stream,
+        .executor_id = admission->executor_id,
+        .format = message.takes_columns() ? SpecFormat::kColumns : SpecFormat::kClusterDef};
   });
   if (!admission.ok()) return admission.status();
 

@@ -162,7 +162,10 @@ void ControlState::PerformSpec(const TableEffects& effects) {
       }
     }
   }
-  for (const uint64_t id : effects.whole_spec) SendBytes(id, WholeSpec());
+  for (const uint64_t id : effects.whole_spec) {
+    const auto stream = streams.find(id);
+    if (stream != streams.end()) SendBytes(id, WholeSpec(stream->second.format));
+  }
   if (recorded_epoch_ == 0 && table.epoch() > 0) {
     recorded_epoch_ = table.epoch();
     recorder->Spec(table.spec(), recorded_epoch_);
@@ -401,15 +404,15 @@ void ControlState::SendToFed(const v1::CoordinatorMessage& message) {
   }
 }
 
-const grpc::ByteBuffer& ControlState::WholeSpec() {
-  if (whole_spec_epoch_ != table.epoch()) {
+const grpc::ByteBuffer& ControlState::WholeSpec(SpecFormat format) {
+  EncodedSpec& encoded = whole_specs_[format];
+  if (encoded.epoch != table.epoch()) {
     v1::CoordinatorMessage message;
-    *message.mutable_spec() = MakeSpecUpdate(table.spec(), table.epoch());
-    whole_spec_ = SerializeMessage(message);
-    whole_spec_epoch_ = table.epoch();
+    *message.mutable_spec() = MakeSpecUpdate(table.spec(), table.epoch(), format);
+    encoded = {table.epoch(), SerializeMessage(message)};
     ++specs_encoded;
   }
-  return whole_spec_;
+  return encoded.bytes;
 }
 
 void ControlState::SendEqualGrants() {

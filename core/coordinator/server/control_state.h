@@ -43,6 +43,7 @@
 #include "core/coordinator/view/cluster_recorder.h"
 #include "core/coordinator/view/observer_queue.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/spec_proto.h"
 #include "core/proto/state.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "millrace/cluster_status.h"
@@ -65,7 +66,8 @@ struct ControlState {
   struct Stream {
     std::shared_ptr<AttachStream> stream;
     int executor_id = 0;
-    bool registered = false;              // Registered was queued: other messages may follow
+    bool registered = false;  // Registered was queued: other messages may follow
+    SpecFormat format = SpecFormat::kClusterDef;  // that its agent takes
     std::vector<grpc::ByteBuffer> early;  // that do, decided on before: while its key was signed
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
@@ -176,11 +178,14 @@ struct ControlState {
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  const grpc::ByteBuffer& WholeSpec() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  const grpc::ByteBuffer& WholeSpec(SpecFormat format) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu);  // of whole_spec_epoch_
-  uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu) = 0;
-  uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu) = 0;  // that readers know
+  struct EncodedSpec {
+    uint64_t epoch = 0;
+    grpc::ByteBuffer bytes;
+  };
+  std::map<SpecFormat, EncodedSpec> whole_specs_ ABSL_GUARDED_BY(mu);  // the last of each format
+  uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu) = 0;                    // that readers know
 
   std::vector<v1::StateRecord> to_journal_ ABSL_GUARDED_BY(mu);     // empty outside of Do()
   std::map<int, std::string> journaled_slots_ ABSL_GUARDED_BY(mu);  // serialised, by executor id
