@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,6 +29,7 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
+#include "core/net/sweep_interval.h"
 #include "core/process/descriptor_limit.h"
 
 namespace millrace {
@@ -37,7 +38,6 @@ namespace {
 constexpr unsigned char kTlsHandshake = 0x16;  // the type of a TLS record, its first byte
 constexpr int kAcceptsPerRound = 64;
 constexpr int kEventsPerRound = 128;
-constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 constexpr absl::Duration kShortagePause = absl::Milliseconds(100);
 constexpr absl::Duration kLogInterval = absl::Minutes(1);
 // Descriptors that connections leave to the rest of the process: an eighth, at most these.
@@ -245,7 +245,8 @@ class EpollAcceptor final : public ConnectionAcceptor {
           OnEvent(id, events[i].events);
         }
       }
-      if (now_ - swept_ >= kSweepInterval) Sweep();
+      Resume();
+      if (now_ - swept_ >= sweep_interval_) Sweep();
       Dispatch();
     }
   }
@@ -253,7 +254,7 @@ class EpollAcceptor final : public ConnectionAcceptor {
   int TimeoutMs() {
     MutexLock lock(&mu_);
     if (listening_ && waiting_.empty() && handshakes_.empty()) return -1;
-    return static_cast<int>(absl::ToInt64Milliseconds(kSweepInterval));
+    return static_cast<int>(absl::ToInt64Milliseconds(SweepInterval(0)));
   }
 
   // ---- accepting -----------------------------------------------------------------------------
@@ -301,12 +302,14 @@ class EpollAcceptor final : public ConnectionAcceptor {
     connection.fd = std::move(fd);
     if (!connection.host.empty()) ++waiting_hosts_[connection.host];
     waiting_.emplace(id, std::move(connection));
+    silent_.insert(id);
   }
 
   // Drops the oldest silent connection of `host`, or of any host if that is empty.
   bool DropOldestSilent(const std::string& host) {
-    for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-      if (it->second.ready || (!host.empty() && it->second.host != host)) continue;
+    for (const uint64_t id : silent_) {
+      const auto it = waiting_.find(id);
+      if (!host.empty() && it->second.host != host) continue;
       EraseWaiting(it);
       return true;
     }
@@ -348,6 +351,12 @@ class EpollAcceptor final : public ConnectionAcceptor {
     paused_ = now_;
   }
 
+  void Resume() {
+    if (listening_ || now_ - paused_ < kShortagePause) return;
+    if (!reserve_.valid()) TakeReserve();
+    listening_ = Watch(listener_.get(), kListenerId);
+  }
+
   // ---- waiting for the first byte ------------------------------------------------------------
 
   void OnEvent(uint64_t id, uint32_t events) {
@@ -364,7 +373,8 @@ class EpollAcceptor final : public ConnectionAcceptor {
     }
     connection.ready = true;
     connection.since = now_;
-    ready_.push_back(id);
+    silent_.erase(id);
+    ready_.emplace(now_, id);
     epoll_event event{};
     event.events = EPOLLRDHUP | EPOLLONESHOT;  // while it waits for its turn
     event.data.u64 = id;
@@ -373,6 +383,8 @@ class EpollAcceptor final : public ConnectionAcceptor {
 
   void EraseWaiting(Waiting::iterator it) {
     ForgetWaitingHost(it->second.host);
+    silent_.erase(it->first);
+    ready_.erase({it->second.since, it->first});
     waiting_.erase(it);
   }
 
@@ -396,30 +408,23 @@ class EpollAcceptor final : public ConnectionAcceptor {
     }
   }
 
-  // Takes the first one out of ready_ whose host may have another handshake; 0: none.
+  // The first one of ready_ whose host may have another handshake; 0: none.
   uint64_t NextReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (static_cast<int>(handshakes_.size()) >= options_.max_handshakes) return 0;
-    for (auto it = ready_.begin(); it != ready_.end();) {
-      const auto found = waiting_.find(*it);
-      if (found == waiting_.end()) {
-        it = ready_.erase(it);
-        continue;
-      }
-      const std::string& host = found->second.host;
+    for (const auto& [since, id] : ready_) {
+      const std::string& host = waiting_.at(id).host;
       const auto busy = handshake_hosts_.find(host);
       if (host.empty() || busy == handshake_hosts_.end() ||
           busy->second < std::max(options_.max_handshakes / 2, 1)) {
-        const uint64_t id = *it;
-        ready_.erase(it);
         return id;
       }
-      ++it;
     }
     return 0;
   }
 
   void HandOn(Waiting::iterator it) {
     const uint64_t id = it->first;
+    ready_.erase({it->second.since, id});
     Connection connection = std::move(it->second);
     waiting_.erase(it);
     ForgetWaitingHost(connection.host);
@@ -449,21 +454,17 @@ class EpollAcceptor final : public ConnectionAcceptor {
 
   void Sweep() {
     swept_ = now_;
-    if (!listening_ && now_ - paused_ >= kShortagePause) {
-      if (!reserve_.valid()) TakeReserve();
-      listening_ = Watch(listener_.get(), kListenerId);
+    // Both are in the order in which their time is over.
+    while (!silent_.empty()) {
+      const auto oldest = waiting_.find(*silent_.begin());
+      if (now_ - oldest->second.since < options_.silence_timeout) break;
+      EraseWaiting(oldest);
     }
-    for (auto it = waiting_.begin(); it != waiting_.end();) {
-      const auto next = std::next(it);
-      const absl::Duration limit =
-          it->second.ready ? options_.admission_timeout : options_.silence_timeout;
-      if (now_ - it->second.since >= limit) EraseWaiting(it);
-      it = next;
+    while (!ready_.empty() && now_ - ready_.begin()->first >= options_.admission_timeout) {
+      EraseWaiting(waiting_.find(ready_.begin()->second));
     }
-    ready_.erase(std::remove_if(ready_.begin(), ready_.end(),
-                                [this](uint64_t id) { return !waiting_.contains(id); }),
-                 ready_.end());
     MutexLock lock(&mu_);
+    sweep_interval_ = SweepInterval(handshakes_.size());
     std::vector<uint64_t> gone;
     for (auto& [id, connection] : handshakes_) {
       if (SocketId(connection.number) != connection.socket) {
@@ -506,13 +507,15 @@ class EpollAcceptor final : public ConnectionAcceptor {
   UniqueFd reserve_;  // given up for a moment where there is no other descriptor
   absl::Duration now_;
   absl::Duration swept_;
+  absl::Duration sweep_interval_ = SweepInterval(0);
   absl::Duration paused_;
   absl::Duration logged_;
   bool listening_ = false;
   uint64_t next_id_ = kFirstConnectionId;
   Waiting waiting_;  // silent and ready
+  std::set<uint64_t> silent_;
   std::map<std::string, int> waiting_hosts_;
-  std::deque<uint64_t> ready_;  // in order; those that are gone from waiting_ are passed over
+  std::set<std::pair<absl::Duration, uint64_t>> ready_;  // since when, and which
 
   mutable Mutex mu_;
   std::map<uint64_t, Connection> handshakes_ ABSL_GUARDED_BY(mu_);
