@@ -13,6 +13,8 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMaxFeederKeysPerMessage = 4096;
+// Slots of which readers are told while nobody else can have the lock: some milliseconds.
+constexpr size_t kShownAtOnce = 500;
 // Peers notice within that time that another node's connections broke, and end; that one may take
 // as long.
 constexpr absl::Duration kUnexplainedWait = absl::Milliseconds(500);
@@ -85,13 +87,15 @@ ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* r
                                                                       : absl::ZeroDuration()}),
       nodes(options.roles.size()),
       places(options.roles.size()),
-      timer_wakes_at(started_at) {
+      timer_wakes_at(started_at),
+      unshown_(options.roles.size()) {
   MutexLock lock(&mu);
   for (int id = 0; id < table.size(); ++id) recorder->Slot(StatusOf(id));
 }
 
 void ControlState::Do(absl::FunctionRef<void(TableEffects*)> body) {
   Streams streams;
+  std::vector<int> to_show;
   {
     MutexLock lock(&mu);
     TableEffects effects;
@@ -99,8 +103,15 @@ void ControlState::Do(absl::FunctionRef<void(TableEffects*)> body) {
     Perform(effects);
     if (journal != nullptr) WriteJournal(effects);
     streams.swap(to_flush);
+    to_show.swap(to_show_);
   }
   for (const std::shared_ptr<AttachStream>& stream : streams) stream->Flush();
+  for (size_t i = 0; i < to_show.size();) {
+    MutexLock lock(&mu);
+    for (size_t n = 0; n < kShownAtOnce && i < to_show.size(); ++n, ++i) {
+      if (unshown_[to_show[i]]) ShowSlot(to_show[i]);
+    }
+  }
 }
 
 void ControlState::Perform(TableEffects& effects) {
@@ -220,15 +231,22 @@ void ControlState::PerformSlots(const TableEffects& effects) {
   std::vector<int> changed = effects.changed;
   std::sort(changed.begin(), changed.end());
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  for (const int id : changed) {
-    SlotStatus status = StatusOf(id);
-    recorder->Slot(status);
-    observer.PostSlot(std::move(status));
+  for (const int id : changed) ShowSlot(id);
+  for (const int id : effects.asked) {
+    if (!unshown_[id]) to_show_.push_back(id);
+    unshown_[id] = true;
   }
   if (!all_ran && table.AllRan()) {
     all_ran = true;
     recorder->AllRunning();
   }
+}
+
+void ControlState::ShowSlot(int executor_id) {
+  unshown_[executor_id] = false;
+  SlotStatus status = StatusOf(executor_id);
+  recorder->Slot(status);
+  observer.PostSlot(std::move(status));
 }
 
 void ControlState::EndEqual(int executor_id, const TableEffects& effects) {
@@ -302,7 +320,9 @@ void ControlState::JournalCancel(absl::string_view reason, bool by_operator) {
 
 void ControlState::WriteJournal(const TableEffects& effects) {
   if (shut_down || !fenced.ok()) return;
-  for (const int id : effects.changed) {
+  std::vector<int> changed = effects.changed;
+  changed.insert(changed.end(), effects.asked.begin(), effects.asked.end());
+  for (const int id : changed) {
     const SavedSlot slot = table.Save(id);
     if (slot.nonce.empty() && !slot.stop_asked && places[id].empty()) continue;
     v1::StateRecord record;

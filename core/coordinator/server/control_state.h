@@ -81,7 +81,8 @@ struct ControlState {
   // Goes on where the driver before left off, by what is in the journal. Before anything else.
   void Restore() ABSL_LOCKS_EXCLUDED(mu);
   // Runs `body` under the lock, carries out the effects, writes the journal, then the streams: what
-  // is told outlives this process.
+  // is told outlives this process. That slots were asked to stop readers see at last, so that no
+  // node waits for them.
   void Do(absl::FunctionRef<void(TableEffects*)> body) ABSL_LOCKS_EXCLUDED(mu);
   // Asks nodes to end, now: kills them.
   void StopNodes(NodeFilter filter, absl::string_view reason, bool now) ABSL_LOCKS_EXCLUDED(mu);
@@ -170,6 +171,8 @@ struct ControlState {
   // The same words to many are the same bytes: said once to a host.
   void PerformStops(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // For readers and the observer.
+  void ShowSlot(int executor_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // A fed node's process has ended.
   void EndEqual(int executor_id, const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void SendEqualGrant(uint64_t stream_id, const EqualGrant& grant)
@@ -187,6 +190,8 @@ struct ControlState {
   std::map<SpecFormat, EncodedSpec> whole_specs_ ABSL_GUARDED_BY(mu);  // the last of each format
   uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu) = 0;                    // that readers know
 
+  std::vector<int> to_show_ ABSL_GUARDED_BY(mu);   // slots; empty outside of Do()
+  std::vector<bool> unshown_ ABSL_GUARDED_BY(mu);  // by executor id: not shown since it was asked
   std::vector<v1::StateRecord> to_journal_ ABSL_GUARDED_BY(mu);     // empty outside of Do()
   std::map<int, std::string> journaled_slots_ ABSL_GUARDED_BY(mu);  // serialised, by executor id
   uint64_t journaled_epoch_ ABSL_GUARDED_BY(mu) = 0;

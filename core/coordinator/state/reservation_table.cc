@@ -1,6 +1,7 @@
 #include "core/coordinator/state/reservation_table.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,17 @@ constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 constexpr absl::Duration kPauseBetweenWords = absl::Milliseconds(250);
 constexpr absl::Duration kLastWordsAge = absl::Seconds(2);
 constexpr absl::Duration kLastWordsLength = absl::Seconds(5);
+
+// A round through all slots would wait for memory at each of them: what it looks at is fetched so
+// many slots before.
+constexpr size_t kSlotsAhead = 8;
+
+template <typename Slots>
+void FetchAhead(const Slots& slots, size_t index) {
+  const auto& slot = slots[std::min(index + kSlotsAhead, slots.size() - 1)];
+  __builtin_prefetch(&slot);
+  __builtin_prefetch(&slot.state);
+}
 
 constexpr size_t kMaxLastLines = 5;
 constexpr size_t kMaxLastLineBytes = 300;
@@ -69,6 +81,7 @@ absl::Status NodeEndStatus(const NodeReport& report) {
 
 ReservationTable::ReservationTable(TableOptions options)
     : options_(std::move(options)),
+      join_patience_(kJoinPatience * options_.roles.size()),
       clock_(options_.clock),
       slots_(options_.roles.size()),
       quarantine_(options_.quarantine),
@@ -328,7 +341,7 @@ void ReservationTable::TakeOver(Slot& slot, TableEffects* effects) {
     effects->replaced.push_back(IdOf(slot));
   }
   const std::optional<absl::Duration> due = slot.restart_at;
-  std::optional<NodeFailure> healing = std::move(slot.healing);
+  std::unique_ptr<NodeFailure> healing = std::move(slot.healing);
   BeginAttempt(slot);
   if (due.has_value() && clock_->SteadyNow() < *due) {
     slot.restart_at = due;
@@ -553,7 +566,7 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   Move(slot, state, effects);
   if (!fatal) return;
   slot.failed_for_good = true;
-  slot.fatal = failure;
+  slot.fatal = std::make_unique<NodeFailure>(failure);
   slot.fatal_sign = clock_->Now() - (clock_->SteadyNow() - failure.first_sign);
   first_failure_ = std::min(first_failure_, clock_->SteadyNow());
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
@@ -587,16 +600,16 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   if (!slot->stop_asked) slot->stop_reason = std::string(reason);
   slot->stop_asked = true;
   slot->stop_now = slot->stop_now || now;
-  effects->changed.push_back(executor_id);
+  effects->asked.push_back(executor_id);
   // An agent that is not registered yet is told when it registers.
   const bool stays = IsEnded(slot->state) && !slot->next_address.empty();
   slot->restart_at.reset();
-  if (slot->healing.has_value()) {
+  if (slot->healing != nullptr) {
     slot->healing->no_restart = "the cluster was stopped before its next attempt";
     slot->failed_for_good = true;
-    slot->fatal = slot->healing;
+    slot->fatal = std::move(slot->healing);
     slot->fatal_sign = clock_->Now();
-    effects->failures.push_back(*std::exchange(slot->healing, std::nullopt));
+    effects->failures.push_back(*slot->fatal);
   }
   if (slot->stream_id != 0 && slot->state >= SlotState::kRegistered &&
       (stays || !IsEnded(slot->state))) {
@@ -605,9 +618,8 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
 }
 
 absl::Duration ReservationTable::LostAt(const Slot& slot) const {
-  const absl::Duration joining = kJoinPatience * size();
-  if (joining <= options_.lost_after) return slot.heard + options_.lost_after;
-  if (!AllRan()) return slot.heard + joining;
+  if (join_patience_ <= options_.lost_after) return slot.heard + options_.lost_after;
+  if (!AllRan()) return slot.heard + join_patience_;
   return std::max(slot.heard, all_ran_at_) + options_.lost_after;
 }
 
@@ -651,12 +663,17 @@ void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* ef
 
 void ReservationTable::Tick(TableEffects* effects) {
   const absl::Duration now = clock_->SteadyNow();
-  for (Slot& slot : slots_) TickSlot(slot, now, effects);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    FetchAhead(slots_, i);
+    TickSlot(slots_[i], now, effects);
+  }
 }
 
 absl::Duration ReservationTable::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
-  for (const Slot& slot : slots_) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    FetchAhead(slots_, i);
+    const Slot& slot = slots_[i];
     if (slot.stream_id != 0) {
       next = std::min(next, LostAt(slot));
     } else if (IsOccupied(slot.state)) {

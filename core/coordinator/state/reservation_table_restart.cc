@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -123,7 +124,7 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
     slot.restart_at = std::max(*slot.restart_at, slot.lease_until);
   }
   slot.healed_at = now;
-  slot.healing = *failure;
+  slot.healing = std::make_unique<NodeFailure>(*failure);
   slot.earlier.push_back(absl::StrCat("attempt ", slot.attempt, " ",
                                       Ellipsize(failure->status.message(), kMaxEarlierBytes)));
   if (slot.earlier.size() > kMaxEarlier) slot.earlier.erase(slot.earlier.begin());

@@ -1,6 +1,8 @@
 // What a ReservationTable takes over from an earlier one.
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/base/log.h"
@@ -38,7 +40,7 @@ SavedSlot ReservationTable::Save(int executor_id) const {
           .stop_reason = slot.stop_reason,
           .agent_gone = slot.agent_dead,
           .restart_asked = slot.restart_asked,
-          .failure = slot.fatal,
+          .failure = slot.fatal == nullptr ? std::nullopt : std::optional(*slot.fatal),
           .first_sign = slot.fatal_sign};
 }
 
@@ -68,8 +70,8 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
   if (saved.failure.has_value()) {
     slot.error = saved.failure->status;
     slot.failed_for_good = true;
-    slot.fatal = Describe(slot, saved.failure->status);
-    RestoreFailure(*saved.failure, &*slot.fatal);
+    slot.fatal = std::make_unique<NodeFailure>(Describe(slot, saved.failure->status));
+    RestoreFailure(*saved.failure, slot.fatal.get());
     slot.fatal_sign = saved.first_sign;
     slot.fatal->first_sign = now - std::max(clock_->Now() - saved.first_sign, absl::ZeroDuration());
     Move(slot, saved.state == SlotState::kLost ? SlotState::kLost : SlotState::kFailed, effects);
