@@ -104,6 +104,7 @@ void Adopter::CheckMove(const AdoptionEffect& end, const Effects& all) {
   const absl::Duration said = site_->queue.now() - told.since;
   const bool elsewhere = !told.address.empty() && told.address != addresses_[end.executor_id];
   if (!heard) site_->left_at[end.executor_id] = site_->queue.now();
+  site_->moved.insert(end.executor_id);
   if (elsewhere && (!heard || said >= AdoptionOptions().settle)) return;
   site_->checks.Fail(
       "an agent stays while its resolver flaps",

@@ -361,6 +361,9 @@ bool SimAgent::CannotKnow() const {
   if (now - std::max({host_->healed_at, continued_at_, deaf_until_}) < kMoment) return true;
   const auto left = site_->left_at.find(executor_);
   if (left != site_->left_at.end() && now - left->second < kMoment) return true;
+  // A driver that was killed meanwhile could not tell it; the next one can once it has dialled.
+  const bool moved = site_->moved.contains(executor_);
+  if (moved && !stream_ready_ && now - site_->driver_since < kMoment) return true;
   return !stream_ready_ && now - stream_lost_at_ > lease_ - kMoment;
 }
 

@@ -48,7 +48,10 @@ struct Site {
   void Tell(const Parts&... parts) {
     trace.Add(queue.now(), parts...);
   }
-  void NextDriver() { driver = &drivers.emplace_back(); }
+  void NextDriver() {
+    driver = &drivers.emplace_back();
+    driver_since = queue.now();
+  }
   // After each call of the plane: what it has to tell, and when its timer is due.
   void AfterPlane() { after_plane(); }
 
@@ -62,6 +65,7 @@ struct Site {
   Checks checks;
   std::deque<Process> drivers;    // one after the other
   Process* driver = nullptr;      // the last one
+  absl::Duration driver_since;    // when that one came
   int driver_stops = 0;           // ever
   ControlPlane* plane = nullptr;  // null: the driver has ended
   std::map<std::string, Host*> hosts;
@@ -69,6 +73,7 @@ struct Site {
   uint64_t next_call = 1;
   // When slots left agents that could not be heard just then for other places.
   std::map<int, absl::Duration> left_at;
+  std::set<int> moved;  // slots that left an agent, heard or not, ever
   EventQueue::Body after_plane;
 };
 

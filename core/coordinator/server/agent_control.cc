@@ -105,7 +105,8 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   }
   std::optional<int> executor_id;
   if (message.has_executor_id()) executor_id = message.executor_id();
-  const AgentInfo agent = {message.agent_id(), message.host(), message.pid(), message.address()};
+  AgentInfo agent = {message.agent_id(), message.host(), message.pid(), message.address()};
+  if (node.has_value()) agent.attempt = node->attempt;
 
   uint64_t id = 0;
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");

@@ -138,6 +138,7 @@ void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* 
   }
   slot->agent_pid = pid;
   slot->next_agent_pid = 0;
+  slot->sought = false;
   slot->agent_dead = true;  // the one before; the new one has not connected
   Move(*slot, SlotState::kStarted, effects);
 }
@@ -171,6 +172,12 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
     return;
   }
   for (const std::string& line : exit.stderr_tail) NoteLog(exit.executor_id, line);
+  const bool not_started = exit.pid == 0 && exit.agent_id.empty() && !exit.status.ok() &&
+                           exit.exit.kind == ExitStatus::Kind::kUnknown;
+  if (not_started && slot.sought && (slot.stream_id != 0 || IsOccupied(slot.state))) {
+    slot.sought = false;  // nor is it needed: the one before came back
+    return;
+  }
   const bool awaits = AwaitsReplacement(exit.executor_id) && !slot.restart_at.has_value();
   DropAgent(slot, effects);
   // The launcher was to start another and could not.
@@ -217,18 +224,9 @@ void ReservationTable::AgentAwaited(int executor_id, absl::string_view why, Tabl
   Slot* const slot = Find(executor_id);
   if (slot == nullptr) return;
   NoteLog(executor_id, why);
-  DropAgent(*slot, effects);
-  if (IsEnded(slot->state)) return;
-  if (!HasConnected(*slot)) {
-    slot->agent_pid = 0;
-    if (slot->state == SlotState::kStarted) Move(*slot, SlotState::kRequested, effects);
-    return;
-  }
-  NodeFailure failure =
-      Describe(*slot, absl::UnavailableError(absl::StrCat("was lost: its agent is gone: ", why)));
-  failure.of_agent = true;
-  KeepBeforeLost(*slot);
-  Fail(*slot, SlotState::kLost, std::move(failure), /*replaceable=*/true, effects);
+  if (HasConnected(*slot)) return;  // of that one its stream tells, or its lease
+  slot->agent_pid = 0;
+  if (slot->state == SlotState::kStarted) Move(*slot, SlotState::kRequested, effects);
 }
 
 // ---- streams ------------------------------------------------------------------------------------
@@ -275,6 +273,13 @@ absl::StatusOr<ReservationTable::Slot*> ReservationTable::Choose(std::optional<i
                                               ": the cluster has executors 0..", size() - 1));
     }
     TickSlot(*slot, clock_->SteadyNow(), effects);  // the timer may be late
+    // Its node must not live on while it waits for its turn.
+    if (agent.attempt.has_value() && *agent.attempt < slot->attempt) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(slot->role.ToString(), " (executor ", *executor_id,
+                       ") was given to another agent: it is at attempt ", slot->attempt,
+                       ", and attempt ", *agent.attempt, ", which this agent has, is over"));
+    }
     absl::Status free = CheckFree(*slot);
     if (!free.ok()) return free;
     return slot;
@@ -360,6 +365,7 @@ void ReservationTable::BeginAttempt(Slot& slot) {
   slot.last_lines.clear();
   slot.restart_at.reset();
   slot.restart_asked = false;
+  slot.sought = false;
   slot.healing.reset();
   slot.next_address.clear();
   for (int state = static_cast<int>(SlotState::kConnected); state < kNumSlotStates; ++state) {

@@ -78,6 +78,7 @@ struct AgentInfo {
   std::string host;
   int64_t pid = 0;
   std::string address;
+  std::optional<uint32_t> attempt = {};  // of its node, if it has had one
 };
 
 // A slot was given to an agent.
@@ -181,7 +182,8 @@ class ReservationTable {
   void AgentStarted(int executor_id, int64_t pid, TableEffects* effects);
   // Proven death of the agent process, and with it of its node.
   void AgentExited(const AgentExit& exit, TableEffects* effects);
-  // The slot has no agent, and the launcher looks for one; `why` is kept as NoteLog() keeps lines.
+  // The launcher looks for an agent for the slot; `why` is kept as NoteLog() keeps lines. No proof
+  // that one which has the slot is dead: it may have come back after another one was asked for.
   void AgentAwaited(int executor_id, absl::string_view why, TableEffects* effects);
 
   // ---- streams ----
@@ -190,11 +192,11 @@ class ReservationTable {
   // where it was, if the agent came back) and `stream_id`, never used before, is its live stream.
   // An agent may come before the slot's next attempt is due, and waits for that: IsEarly().
   //
-  // Returns NOT_FOUND if there is no such slot; ALREADY_EXISTS if another agent has it, or it has
-  // finished; UNAVAILABLE, saying for how long, if its lease still runs, or the agent would replace
-  // another and its host is quarantined; FAILED_PRECONDITION if it
-  // failed for good or was asked to stop; RESOURCE_EXHAUSTED if any slot will do and none is free;
-  // INVALID_ARGUMENT for an empty agent_id.
+  // Returns NOT_FOUND if there is no such slot; ALREADY_EXISTS if another agent has it, or has had
+  // it for a later attempt than that of this one's node, or it has finished; UNAVAILABLE, saying
+  // for how long, if its lease still runs, or the agent would replace another and its host is
+  // quarantined; FAILED_PRECONDITION if it failed for good or was asked to stop; RESOURCE_EXHAUSTED
+  // if any slot will do and none is free; INVALID_ARGUMENT for an empty agent_id.
   absl::StatusOr<Admission> Connect(std::optional<int> executor_id, const AgentInfo& agent,
                                     uint64_t stream_id, TableEffects* effects);
   // The agent of this stream has its certificate. False if the stream is not the slot's any more.
@@ -313,6 +315,7 @@ class ReservationTable {
     int64_t next_agent_pid = 0;  // of an agent that waits for the end of this one's lease; 0: none
     int64_t node_pid = 0;
     bool agent_dead = true;  // no agent, or its death is proven: the slot may be taken at once
+    bool sought = false;     // the launcher was asked for another agent, which has not come yet
     bool announce = false;   // a new attempt that the peers have not heard of
     bool has_run = false;    // this attempt; counted in ran_
     bool ever_ran = false;   // an attempt: the reservation, with its limit, is over for this slot

@@ -153,6 +153,7 @@ void ReservationTable::DoRestart(Slot& slot, TableEffects* effects) {
     Detach(slot);
     slot.agent_dead = true;  // it ends its node when it hears this, and can send nothing any more
   }
+  slot.sought = true;
   effects->relaunch.push_back(IdOf(slot));
   effects->changed.push_back(IdOf(slot));
 }

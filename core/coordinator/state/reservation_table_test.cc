@@ -34,7 +34,7 @@ const std::map<std::string, std::string> kExpected = {
     //                       R    S    C    G    Y    U    D    F    X    L
     {"agent started", "S    =    =    =    =    =    =    =    =    ="},
     {"agent exited", "X*   X*   L*   L*   L*   L*   L*   =    =    ="},
-    {"agent awaited", "=    R    L    L    L    L    L    =    =    ="},
+    {"agent awaited", "=    R    =    =    =    =    =    =    =    ="},
     {"connect, same agent", "C    C    =    =    =    =    =    =    =    U"},
     {"connect, another", "C    C    =A   =A   =A   =A   =A   =A   =A   =P"},
     {"registered", "=~   =~   G    =    =    =    =    =    =    =~"},
@@ -275,10 +275,41 @@ TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFres
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST(ReservationTableTest, AnAgentWhoseNodeWasReplacedIsSentAwayAlsoDuringTheLeaseOfTheNextOne) {
+  TableOptions options = Workers(1);
+  options.restart.max_restarts = 2;
+  TableFixture f(std::move(options));
+  f.Bring(SlotState::kRunning);
+  f.Silence(absl::Seconds(5));
+  f.Silence(absl::Seconds(10));
+  ASSERT_THAT(f.table.Connect(0, Agent("b"), 9, &f.effects), IsOk());
+  f.table.Registered(0, 9, &f.effects);
+  f.table.Update(9, Report(Kind::kRunning, 1), &f.effects);
+  f.table.StreamLost(9, &f.effects);
+  AgentInfo replaced = Agent("a0");
+  replaced.attempt = 0;  // its node lives
+  const auto refused = StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("attempt 0"));
+  EXPECT_THAT(f.table.Connect(0, replaced, 10, &f.effects), refused);
+  // Nor is the slot's next attempt for it.
+  f.Silence(absl::Seconds(10));
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.table.Connect(0, replaced, 11, &f.effects), refused);
+  EXPECT_EQ(f.table.attempt(0), 1u);
+  // The one that has it may come back, and one that had no node yet may wait for it.
+  AgentInfo last = Agent("b");
+  last.attempt = 1;
+  EXPECT_THAT(f.table.Connect(0, last, 12, &f.effects), IsOk());
+  f.table.StreamLost(12, &f.effects);
+  EXPECT_THAT(f.table.Connect(0, Agent("c"), 13, &f.effects),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
-  TableFixture f(2);
+  TableOptions options = Workers(2);
+  options.restart.max_restarts = 1;
+  TableFixture f(std::move(options));
   f.Bring(SlotState::kRegistered);
-  f.table.AgentAwaited(0, "no agent listens", &f.effects);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kLost);
   EXPECT_THAT(f.effects.failures, IsEmpty());
   f.table.AgentStarted(0, 51, &f.effects);
@@ -337,8 +368,11 @@ TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) 
 }
 
 TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsAnew) {
-  TableFixture f(2);
+  TableOptions options = Workers(2);
+  options.restart.max_restarts = 1;
+  TableFixture f(std::move(options));
   f.Bring(SlotState::kRegistered);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
   f.table.AgentAwaited(0, "no agent listens", &f.effects);
   f.table.AgentStarted(0, 51, &f.effects);
   auto admission = f.table.Connect(0, Agent("a0"), 9, &f.effects);
@@ -346,6 +380,44 @@ TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsA
   EXPECT_FALSE(admission->again);
   EXPECT_EQ(admission->attempt, 1u);
   EXPECT_EQ(f.table.state(0), SlotState::kConnected);
+}
+
+TEST(ReservationTableTest, AnAgentThatComesBackStaysWhileItsLauncherLooksForAnother) {
+  TableOptions options = Workers(1);
+  options.restart.max_restarts = 3;
+  TableFixture f(std::move(options));
+  f.Bring(SlotState::kRunning);
+  f.table.AgentExited(
+      {.executor_id = 0, .pid = kAgentPid, .status = absl::UnavailableError("left")}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  f.Silence(absl::Seconds(2));
+  ASSERT_THAT(f.effects.relaunch, ElementsAre(0));
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  ASSERT_TRUE(f.table.Registered(0, 9, &f.effects));
+  ASSERT_EQ(f.table.state(0), SlotState::kRunning);
+  f.effects = {};
+  f.table.AgentAwaited(0, "no answer", &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  EXPECT_EQ(f.table.stream(0), 9u);
+  // The other one is found, is not needed, and ends.
+  f.table.AgentStarted(0, 51, &f.effects);
+  EXPECT_THAT(f.table.Connect(0, Agent("b"), 10, &f.effects),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  f.table.AgentExited({.executor_id = 0, .pid = 51, .exit = Code(3)}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  // Or is not: not while the one that came back is heard, nor in its lease.
+  f.table.StreamLost(9, &f.effects);
+  f.table.AgentAwaited(0, "no answer", &f.effects);
+  EXPECT_THAT(f.table.Connect(0, Agent("b"), 11, &f.effects),
+              StatusIs(absl::StatusCode::kUnavailable));
+  f.table.AgentExited({.executor_id = 0, .status = absl::DeadlineExceededError("no agent")},
+                      &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  EXPECT_THAT(f.effects.close, IsEmpty());
+  EXPECT_EQ(f.table.attempt(0), 0u);
+  // Its own death is still one.
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
 }
 
 TEST(ReservationTableTest, WhenNoReplacementComesForALostSlotTheLauncherSaysSo) {
