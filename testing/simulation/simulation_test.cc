@@ -33,7 +33,7 @@ TEST(SimulationTest, LargeClustersHold) {
 
 // Each of them has broken a rule once: docs/reliability.md says which.
 TEST(SimulationTest, SeedsThatBrokeARuleHold) {
-  for (const uint64_t seed : {40002982, 40011313}) {
+  for (const uint64_t seed : {40002982, 40011313, 50020893}) {
     RunSeed(seed, {.nodes = 6, .length = absl::Minutes(4)});
     if (HasFatalFailure()) return;
   }

@@ -84,7 +84,7 @@ class TopLoop {
  private:
   void Wake() {
     const uint64_t one = 1;
-    static_cast<void>(write(wake_.get(), &one, sizeof(one)));
+    [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof(one));
   }
   [[nodiscard]] absl::Duration TimeToWait() const;
   // Each returns false if it ends the loop, with the exit code in code_.
@@ -198,7 +198,7 @@ absl::StatusOr<int> TopLoop::Run(ClusterClientOptions client) {
     poll(fds, std::size(fds), PollMs(TimeToWait()));
     if (!TakeSignals()) return code_;
     uint64_t woken = 0;
-    static_cast<void>(read(wake_.get(), &woken, sizeof(woken)));
+    [[maybe_unused]] const ssize_t n = read(wake_.get(), &woken, sizeof(woken));
     if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return NobodyReadsError();
     if ((fds[2].revents & POLLIN) != 0) {
       const absl::StatusOr<std::string> bytes = screen_->Read();

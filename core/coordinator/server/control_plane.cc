@@ -48,6 +48,8 @@ void ControlPlane::Shutdown() {
     for (const auto& [id, stream] : state_.streams) {
       stream.stream->Close(absl::CancelledError("the coordinator shuts down"));
       state_.to_flush.push_back(stream.stream);
+      state_.kv.DropOwner(id);
+      state_.barriers.DropOwner(id);
     }
     state_.streams.clear();
     state_.changed.SignalAll();
