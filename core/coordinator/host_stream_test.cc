@@ -232,16 +232,26 @@ TEST(HostStreamTest, AgentsOfAHostAreSlotsOfTheirOwnAndGetOneCopyOfTheSpec) {
   EXPECT_THAT(coordinator->first_cause(), IsOk());
 }
 
+// Hosts with `agents` each, in order of their slots; `takes_columns` is asked for each host.
+std::vector<std::unique_ptr<FakeHost>> RegisterHosts(const Coordinator& coordinator, int hosts,
+                                                     int agents,
+                                                     absl::FunctionRef<bool(int)> takes_columns) {
+  std::vector<std::unique_ptr<FakeHost>> registered;
+  for (int i = 0; i < hosts; ++i) {
+    registered.push_back(std::make_unique<FakeHost>(coordinator));
+    registered.back()->takes_columns = takes_columns(i);
+    registered.back()->Register(agents, i * agents);
+  }
+  return registered;
+}
+
 // What is pushed would else grow with the square of the nodes, and so would the time to encode it.
 TEST(HostStreamTest, TheSpecIsEncodedOnceAndPushedOnceToEachHost) {
   constexpr int kHosts = 4;
   constexpr int kAgents = 5;
   auto coordinator = StartCluster(kHosts * kAgents);
-  std::vector<std::unique_ptr<FakeHost>> hosts;
-  for (int i = 0; i < kHosts; ++i) {
-    hosts.push_back(std::make_unique<FakeHost>(*coordinator));
-    hosts.back()->Register(kAgents, i * kAgents);
-  }
+  const auto hosts =
+      RegisterHosts(*coordinator, kHosts, kAgents, [](int /*host*/) { return false; });
   for (const auto& host : hosts) {
     ASSERT_TRUE(host->ReadSpecs(kAgents));
     EXPECT_EQ(host->spec_parts, 1u);
@@ -272,17 +282,13 @@ TEST(HostStreamTest, ASpecGoesInColumnsToAgentsThatTakeThem) {
   constexpr int kHosts = 4;
   constexpr int kAgents = 5;
   auto coordinator = StartCluster(kHosts * kAgents);
-  std::vector<std::unique_ptr<FakeHost>> hosts;
-  for (int i = 0; i < kHosts; ++i) {
-    hosts.push_back(std::make_unique<FakeHost>(*coordinator));
-    hosts.back()->takes_columns = i % 2 == 0;  // the others are of an earlier version
-    hosts.back()->Register(kAgents, i * kAgents);
-  }
+  const auto takes_columns = [](int host) { return host % 2 == 0; };  // the others: earlier ones
+  const auto hosts = RegisterHosts(*coordinator, kHosts, kAgents, takes_columns);
   for (int i = 0; i < kHosts; ++i) {
     FakeHost& host = *hosts[static_cast<size_t>(i)];
     ASSERT_TRUE(host.ReadSpecs(kAgents));
     EXPECT_EQ(host.spec_parts, 1u);
-    EXPECT_EQ(host.column_parts, i % 2 == 0 ? 1u : 0u);
+    EXPECT_EQ(host.column_parts, takes_columns(i) ? 1u : 0u);
     for (const auto& [channel, spec] : host.specs) EXPECT_EQ(spec, coordinator->spec());
   }
   EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 2u);  // once in each format

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -39,14 +40,6 @@ bool IsOf(const std::string& text, int field) {
   return !text.empty() && static_cast<unsigned char>(text[0]) == (field << 3 | 2);
 }
 
-// As good as random, so that nothing of it compresses (splitmix64).
-uint64_t Scramble(uint64_t value) {
-  value = (value + 1) * 0x9e3779b97f4a7c15;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-  value = (value ^ value >> 27) * 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
-
 }  // namespace
 
 v1::AgentMessage MakeSwarmHello(const SwarmSetup& setup, int index) {
@@ -62,9 +55,10 @@ v1::AgentMessage MakeSwarmHello(const SwarmSetup& setup, int index) {
     hello->set_host("bench-host");
   }
   hello->set_pid(getpid());
-  // The agents of a host have its address, and ports that the system gave them.
+  // The agents of a host have its address, and ports as a system gives them: nothing of those
+  // compresses.
   const int host = index / setup.slots_per_host;
-  const uint64_t port = 32'768 + Scramble(static_cast<uint64_t>(index)) % 28'232;
+  const uint64_t port = 32'768 + std::mt19937_64(static_cast<uint64_t>(index))() % 28'232;
   hello->set_address(
       absl::StrCat("10.", host / 65536 % 256, ".", host / 256 % 256, ".", host % 256, ":", port));
   hello->set_public_key(setup.public_key);
