@@ -9,9 +9,9 @@
 // registration on; one of each `sample_every` is a sample, as often as the coordinator says.
 //
 // {slots_per_host}: so many agents share a stream (AttachHost), as those of one host do by their
-// relay (swarm_host.h); of their heartbeats those of half an interval are in one message, and ride
-// on samples. Then {stops} waits until each was told to stop, and with {die} its first node dies of
-// a signal before.
+// relay (swarm_host.h); of their heartbeats and samples those of half an interval are in one
+// message. Then {stops} waits until each was told to stop, and with {die} its first node dies of a
+// signal before.
 //
 // {first, gpus, everything, lines, sample_every} make agents for //testing/bench:dashboard: number
 // `first` and on, each the only one of its host, which has so many GPUs; one of each `lines` agents
@@ -286,7 +286,7 @@ class Heart {
     const size_t beat = now / slices;
     const size_t beats = std::max<size_t>(1, every * kHeartbeatSlices / slices);  // to a sample
     for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
-      due_.front().second->Write();
+      due_.front().second->FlushWaiting();
     }
     for (size_t h = 0; h < hosts_.size(); ++h) {
       SwarmHost* const host = hosts_[h].get();
@@ -295,9 +295,10 @@ class Heart {
       const size_t k = (moment * agents + slices - 1) / slices;
       if (k >= agents || k * slices / agents != moment) continue;
       const auto agent = static_cast<int>(k);
-      if (every > 0 && (h + k + beat) % beats == 0) {
+      const bool sampled = every > 0 && (h + k + beat) % beats == 0;
+      if (sampled && beats == 1) {  // as often as heartbeats: at once
         host->Send(agent, sample);
-      } else if (host->Beat(agent)) {
+      } else if (sampled ? host->Sample(agent, sample) : host->Beat(agent)) {
         due_.emplace_back(now + slices / 2, host);
       }
     }

@@ -323,13 +323,13 @@ void SwarmHost::SayHello(int agent) {
   of.registered = false;
   by_channel_[of.channel] = agent;
   AddPart(of.channel, of.hello);
+  urgent_ = true;
 }
 
 void SwarmHost::AddPart(uint32_t channel, const std::string& message) {
   v1::HostPart* part = pending_.add_parts();
   part->add_channels(channel);
   part->set_message(message);
-  urgent_ = true;
 }
 
 absl::Duration SwarmHost::NextBackoff() {
@@ -345,6 +345,7 @@ void SwarmHost::Send(int agent, const std::string& message) {
     const Agent& of = agents_[static_cast<size_t>(agent)];
     if (!of.registered) return;
     AddPart(of.channel, message);
+    urgent_ = true;
   }
   Write();
 }
@@ -354,7 +355,23 @@ bool SwarmHost::Beat(int agent) {
   const Agent& of = agents_[static_cast<size_t>(agent)];
   if (!of.registered) return false;
   pending_.add_alive(of.channel);
-  return pending_.alive_size() == 1;
+  return !std::exchange(flush_due_, true);
+}
+
+bool SwarmHost::Sample(int agent, const std::string& sample) {
+  MutexLock lock(&mu_);
+  const Agent& of = agents_[static_cast<size_t>(agent)];
+  if (!of.registered) return false;
+  AddPart(of.channel, sample);
+  return !std::exchange(flush_due_, true);
+}
+
+void SwarmHost::FlushWaiting() {
+  {
+    MutexLock lock(&mu_);
+    flush_due_ = false;
+  }
+  Write();
 }
 
 void SwarmHost::Write() {

@@ -144,10 +144,12 @@ class SwarmHost {
   // Agent number `agent` of this host, from 0, says `message`: now, and what waits with it. Nothing
   // if it is not registered.
   void Send(int agent, const std::string& message);
-  // It lives: to be said with the next message. Returns whether none waited before.
+  // It lives, or says `sample`: with the next message. Return whether FlushWaiting() is to come
+  // later: it was called since the last time that it was to.
   bool Beat(int agent);
-  // Says what waits.
-  void Write();
+  bool Sample(int agent, const std::string& sample);
+  // Says what waits, unless another message has.
+  void FlushWaiting();
 
  private:
   class Call;
@@ -160,6 +162,7 @@ class SwarmHost {
   };
 
   void Dial();
+  void Write();
   void SayHello(int agent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddPart(uint32_t channel, const std::string& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Duration NextBackoff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -183,8 +186,9 @@ class SwarmHost {
   bool open_ ABSL_GUARDED_BY(mu_) = false;     // the call may be written to
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   v1::HostMessage pending_ ABSL_GUARDED_BY(mu_);
-  bool urgent_ ABSL_GUARDED_BY(mu_) = false;  // parts are pending
+  bool urgent_ ABSL_GUARDED_BY(mu_) = false;  // parts are pending that do not wait
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool flush_due_ ABSL_GUARDED_BY(mu_) = false;  // FlushWaiting() is to come
   absl::Duration backoff_ ABSL_GUARDED_BY(mu_);
   std::string first_;  // the last Registered; reactions to reads come one at a time
 };

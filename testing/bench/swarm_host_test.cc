@@ -92,6 +92,28 @@ TEST(SwarmHostTest, AllAgentsOfAHostAreToldOfTheEnd) {
   }
 }
 
+TEST(SwarmHostTest, WhatWaitsIsFlushedNoMoreOftenForWhatIsSaidBetween) {
+  auto coordinator = StartWorkers(kSlotsPerHost);
+  const SwarmSetup setup = SetupFor(*coordinator, kSlotsPerHost);
+  SwarmTally tally(setup);
+  SwarmTimer timer;
+  {
+    SwarmHost host(setup, 0, kSlotsPerHost, &tally, &timer);
+    EXPECT_EQ(tally.WaitForAll().value("error", ""), "");
+    v1::AgentMessage running;
+    running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
+    EXPECT_TRUE(host.Beat(0));
+    host.Send(1, running.SerializeAsString());  // takes the heartbeat along
+    EXPECT_FALSE(host.Beat(2));
+    EXPECT_FALSE(host.Sample(3, running.SerializeAsString()));
+    host.FlushWaiting();
+    EXPECT_TRUE(host.Sample(4, running.SerializeAsString()));
+    host.FlushWaiting();
+    EXPECT_TRUE(host.Beat(0));
+    timer.Stop();
+  }
+}
+
 TEST(SwarmHostTest, WhoIsTurnedAwayForGoodDoesNotDialAgain) {
   auto coordinator = StartWorkers(kSlotsPerHost);
   SwarmSetup setup = SetupFor(*coordinator, kSlotsPerHost);

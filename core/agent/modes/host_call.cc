@@ -93,14 +93,13 @@ absl::Status HostCall::Handle(uint64_t stream_id, v1::AgentMessage message) {
   const bool heartbeat = message.message_case() == v1::AgentMessage::MESSAGE_NOT_SET;
   const bool sample = message.has_sample();
   std::string bytes = message.SerializeAsString();
-  absl::Duration after = absl::ZeroDuration();
+  bool waits = false;
+  absl::Duration after;
   {
     MutexLock lock(&mu_);
     if (streams_.count(channel) == 0) return absl::OkStatus();  // it has ended
     if (heartbeat) {
       alive_.insert(channel);
-      if (std::exchange(heartbeats_due_, true)) return absl::OkStatus();
-      after = window_ > absl::ZeroDuration() ? window_ : kFirstWindow;
     } else if (const auto waits = samples_.find(channel); sample && waits != samples_.end()) {
       queued_bytes_ += bytes.size() - waits->second->message().size();
       last_bytes_ += bytes.size() - waits->second->message().size();
@@ -113,9 +112,12 @@ absl::Status HostCall::Handle(uint64_t stream_id, v1::AgentMessage message) {
       part->set_message(std::move(bytes));
       if (sample) samples_[channel] = part;
     }
+    waits = heartbeat || (sample && samples_wait_);
+    if (waits && std::exchange(flush_due_, true)) return absl::OkStatus();
+    after = window_ > absl::ZeroDuration() ? window_ : kFirstWindow;
   }
-  if (heartbeat) {
-    callbacks_.on_heartbeats(after);
+  if (waits) {
+    callbacks_.on_waiting(after);
   } else {
     PumpWrites();
   }
@@ -133,12 +135,13 @@ void HostCall::StreamEnded(uint64_t stream_id) {
   PumpWrites();
 }
 
-void HostCall::FlushHeartbeats() {
+void HostCall::FlushWaiting() {
   {
     MutexLock lock(&mu_);
-    heartbeats_due_ = false;
-    if (alive_.empty() || closed_ || finishing_) return;
+    flush_due_ = false;
+    if (closed_ || finishing_) return;
     if (queue_.empty()) {
+      if (alive_.empty()) return;
       queue_.emplace_back();
       last_bytes_ = 0;
       samples_.clear();
@@ -197,13 +200,14 @@ void HostCall::OnWriteDone(bool ok) {
 
 // ---- to agents ----------------------------------------------------------------------------------
 
-void HostCall::LearnInterval(const std::string& message) {
+void HostCall::LearnIntervals(const std::string& message) {
   MutexLock lock(&mu_);
   if (window_ > absl::ZeroDuration()) return;
   v1::CoordinatorMessage first;
   if (!first.ParseFromString(message) || !first.has_registered()) return;
-  window_ = std::clamp(DurationFromProto(first.registered().heartbeat_interval()) / 2,
-                       absl::Milliseconds(5), absl::Seconds(10));
+  const absl::Duration heartbeats = DurationFromProto(first.registered().heartbeat_interval());
+  window_ = std::clamp(heartbeats / 2, absl::Milliseconds(5), absl::Seconds(10));
+  samples_wait_ = DurationFromProto(first.registered().sample_interval()) > heartbeats;
 }
 
 void HostCall::TakePart(const v1::HostPart& part) {
@@ -218,7 +222,7 @@ void HostCall::TakePart(const v1::HostPart& part) {
     }
   }
   if (!part.message().empty()) {
-    LearnInterval(part.message());
+    LearnIntervals(part.message());
     const grpc::ByteBuffer bytes = BytesOf(part.message());
     for (const auto& stream : streams) stream->Enqueue(bytes);
   }

@@ -40,9 +40,9 @@ class HostCall final : public AttachHandler,
  public:
   // Called on gRPC's threads.
   struct Callbacks {
-    // Heartbeats wait: FlushHeartbeats() is due after that time, unless another message takes them
-    // along. Once until then.
-    std::function<void(absl::Duration after)> on_heartbeats;
+    // Heartbeats or samples wait: FlushWaiting() is due after that time, unless another message
+    // takes them along. Once until then.
+    std::function<void(absl::Duration after)> on_waiting;
     // The call is over, and every stream was told so. Last.
     std::function<void(const absl::Status&)> on_done;
   };
@@ -51,14 +51,15 @@ class HostCall final : public AttachHandler,
       const std::shared_ptr<grpc::Channel>& channel, const std::string& token, Callbacks callbacks);
 
   // AttachHandler. What a stream's agent says is sent at once; heartbeats wait a little for those
-  // of the others. Return UNAVAILABLE once the call is over, and if the coordinator has left too
+  // of the others, and so do samples where the coordinator wants fewer of them than heartbeats.
+  // Return UNAVAILABLE once the call is over, and if the coordinator has left too
   // much unread.
   absl::StatusOr<uint64_t> Register(const std::shared_ptr<AttachStream>& stream,
                                     const v1::Register& message) override;
   absl::Status Handle(uint64_t stream_id, v1::AgentMessage message) override;
   void StreamEnded(uint64_t stream_id) override;
 
-  void FlushHeartbeats();
+  void FlushWaiting();
   // No further stream comes: half-closes after what is queued.
   void Finish();
 
@@ -70,8 +71,8 @@ class HostCall final : public AttachHandler,
   // Starts the next write, the half-close or nothing. Call it without the lock.
   void PumpWrites();
   void TakePart(const v1::HostPart& part);
-  // The agents' interval, from the first answer to a Register.
-  void LearnInterval(const std::string& message);
+  // The agents' intervals, from the first answer to a Register.
+  void LearnIntervals(const std::string& message);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -93,8 +94,9 @@ class HostCall final : public AttachHandler,
   // Parts of the last message in queue_: a newer sample takes the place of one that still waits.
   std::map<uint32_t, v1::HostPart*> samples_ ABSL_GUARDED_BY(mu_);
   std::set<uint32_t> alive_ ABSL_GUARDED_BY(mu_);
-  bool heartbeats_due_ ABSL_GUARDED_BY(mu_) = false;
+  bool flush_due_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration window_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();  // 0: not known yet
+  bool samples_wait_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;  // half-close after the queue
   bool closed_ ABSL_GUARDED_BY(mu_) = false;     // no write may be started any more

@@ -140,7 +140,7 @@ class HostCallTest : public ::testing::Test {
     channel_ =
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
     call_ = HostCall::Start(channel_, "t",
-                            {.on_heartbeats = [this](absl::Duration after) { due_.Put(after); },
+                            {.on_waiting = [this](absl::Duration after) { due_.Put(after); },
                              .on_done = [this](const absl::Status& status) { done_.Put(status); }});
   }
   ~HostCallTest() override {
@@ -219,7 +219,7 @@ TEST_F(HostCallTest, HeartbeatsWaitForEachOtherAndRideOnWhatIsSaid) {
   EXPECT_THAT(call_->Handle(1, {}), IsOk());
   EXPECT_EQ(due_.Take(), absl::Seconds(1.5));
   EXPECT_EQ(due_.size(), 0u);
-  call_->FlushHeartbeats();
+  call_->FlushWaiting();
   const std::optional<v1::HostMessage> beat = Next();
   EXPECT_THAT(beat->alive(), ElementsAre(1, 2));
   EXPECT_THAT(beat->parts(), IsEmpty());
@@ -230,10 +230,51 @@ TEST_F(HostCallTest, HeartbeatsWaitForEachOtherAndRideOnWhatIsSaid) {
   const std::optional<v1::HostMessage> sample = Next();
   EXPECT_THAT(sample->alive(), ElementsAre(2));
   ASSERT_THAT(sample->parts(), SizeIs(1));
-  call_->FlushHeartbeats();  // nobody's
+  call_->FlushWaiting();  // nobody's
   EXPECT_THAT(call_->Handle(1, {}), IsOk());
-  call_->FlushHeartbeats();
+  call_->FlushWaiting();
   EXPECT_THAT(Next()->alive(), ElementsAre(1));
+}
+
+TEST_F(HostCallTest, SamplesThatAreRarerThanHeartbeatsWaitAsTheyDo) {
+  const auto one = Register(1);
+  Register(2);
+  v1::CoordinatorMessage registered;
+  *registered.mutable_registered()->mutable_heartbeat_interval() =
+      DurationToProto(absl::Seconds(2));
+  *registered.mutable_registered()->mutable_sample_interval() = DurationToProto(absl::Seconds(40));
+  coordinator_.Send({1}, registered.SerializeAsString());
+  ASSERT_TRUE(one->messages.Take().has_value());
+  EXPECT_THAT(call_->Handle(1, Sample(7)), IsOk());
+  EXPECT_EQ(due_.Take(), absl::Seconds(1));
+  EXPECT_THAT(call_->Handle(2, {}), IsOk());
+  EXPECT_THAT(call_->Handle(1, Sample(8)), IsOk());
+  EXPECT_EQ(due_.size(), 0u);
+  EXPECT_EQ(coordinator_.received.size(), 0u);
+  call_->FlushWaiting();
+  const std::optional<v1::HostMessage> both = Next();
+  EXPECT_THAT(both->alive(), ElementsAre(2));
+  ASSERT_THAT(both->parts(), SizeIs(1));
+  v1::AgentMessage sample;
+  EXPECT_TRUE(sample.ParseFromString(both->parts(0).message()));
+  EXPECT_EQ(sample.sample().step(), 8);
+
+  // They go along with what is said before, and in the order in which it was.
+  EXPECT_THAT(call_->Handle(1, Sample(9)), IsOk());
+  EXPECT_EQ(due_.Take(), absl::Seconds(1));
+  v1::AgentMessage exited;
+  exited.mutable_node()->set_state(v1::NODE_STATE_EXITED);
+  EXPECT_THAT(call_->Handle(1, exited), IsOk());
+  const std::optional<v1::HostMessage> last = Next();
+  ASSERT_THAT(last->parts(), SizeIs(2));
+  EXPECT_TRUE(sample.ParseFromString(last->parts(0).message()));
+  EXPECT_EQ(sample.sample().step(), 9);
+  EXPECT_TRUE(sample.ParseFromString(last->parts(1).message()));
+  EXPECT_EQ(sample.node().state(), v1::NODE_STATE_EXITED);
+  call_->FlushWaiting();  // nothing waits
+  EXPECT_THAT(call_->Handle(2, {}), IsOk());
+  call_->FlushWaiting();
+  EXPECT_THAT(Next()->parts(), IsEmpty());
 }
 
 TEST_F(HostCallTest, AgentsHearHowTheHostsStreamHasEnded) {
@@ -249,7 +290,7 @@ TEST_F(HostCallTest, AgentsHearHowTheHostsStreamHasEnded) {
     Box<absl::Status> done;
     const auto call =
         HostCall::Start(channel_, "t",
-                        {.on_heartbeats = [](absl::Duration) {},
+                        {.on_waiting = [](absl::Duration) {},
                          .on_done = [&done](const absl::Status& status) { done.Put(status); }});
     const auto stream = std::make_shared<FakeStream>();
     EXPECT_THAT(call->Register(stream, v1::Register()), IsOk());

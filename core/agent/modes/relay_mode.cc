@@ -131,10 +131,10 @@ void RelayMode::OnDialled(const std::string& local_host) {
   }
   call_ = HostCall::Start(
       channel_, endpoint_.token,
-      {.on_heartbeats =
+      {.on_waiting =
            [this, mailbox = loop_->mailbox()](absl::Duration after) {
              mailbox->Post(
-                 [this, after] { loop_->After(after, [this] { call_->FlushHeartbeats(); }); });
+                 [this, after] { loop_->After(after, [this] { call_->FlushWaiting(); }); });
            },
        .on_done =
            [this, mailbox = loop_->mailbox()](const absl::Status& status) {
