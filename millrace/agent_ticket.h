@@ -49,6 +49,8 @@ struct AgentTicket {
   Standing standing = Standing::kNew;
   // Where a driver before has found that agent (Launcher::Events::on_found); empty: not known.
   std::string place;
+  // The id with which that agent has registered (AgentExit::agent_id); empty: not known.
+  std::string agent_id;
   // Counts the drivers of a cluster that can be resumed, from 1: an agent heeds none that is lower
   // than one it has heard. 0: the cluster has this driver only.
   uint64_t driver_epoch = 0;

@@ -266,6 +266,7 @@ absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) 
   hello.set_address(address_);
   hello.set_public_key(key_.public_key);
   hello.set_takes_columns(true);
+  hello.set_spec_epoch(epoch_);
   hello.set_version(options_.version);
   if (attempt_ != nullptr && attempt_->reported().has_value()) {
     *hello.mutable_node() = *attempt_->reported();

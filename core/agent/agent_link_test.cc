@@ -45,6 +45,8 @@ TEST_F(AgentTest, BrokenStreamIsTakenUpAgainWhileTheNodeRuns) {
   EXPECT_EQ(first.address(), last.address());
   EXPECT_FALSE(first.has_node());
   EXPECT_EQ(last.node().state(), v1::NODE_STATE_RUNNING);
+  EXPECT_EQ(first.spec_epoch(), 0u);
+  EXPECT_EQ(last.spec_epoch(), 1u);
   agent_->Send(R"({"id":8,"method":"stop"})");
   EXPECT_FALSE(agent_->ReadState("finished").is_null());
   EXPECT_EQ(agent_->WaitExit(), 0);

@@ -41,7 +41,7 @@ std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
   std::vector<AdoptionSlot> slots;
   for (const AgentTicket& ticket : tickets) {
     slots.push_back({ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts,
-                     ticket.standing, ticket.place});
+                     ticket.standing, ticket.place, ticket.agent_id});
   }
   return slots;
 }
@@ -256,6 +256,7 @@ class [[gnu::visibility("hidden")]] AdoptingLauncher::Board
     hold.set_adoption_id(
         AdoptionId(ticket.token, ticket.cluster_id, effect.executor_id, effect.number));
     hold.set_number(effect.number);
+    hold.set_alone(effect.alone);
     hold.set_driver_epoch(ticket.driver_epoch);
     hold.set_cluster_id(ticket.cluster_id);
     hold.set_executor_id(effect.executor_id);

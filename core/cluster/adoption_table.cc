@@ -209,6 +209,13 @@ bool AdoptionTable::MayDial(const Slot& slot) const {
   return true;
 }
 
+bool AdoptionTable::IsAlone(const Slot& slot) const {
+  return std::none_of(slots_.begin(), slots_.end(), [&](const Slot& other) {
+    const bool none = other.state == State::kIdle || other.state == State::kWaiting;
+    return &other != &slot && other.address == slot.address && (!none || other.sought);
+  });
+}
+
 void AdoptionTable::Dial(Slot& slot, Effects* effects) {
   const bool again = slot.state == State::kAway;
   slot.state = again ? State::kAwayDialling : State::kDialling;
@@ -218,7 +225,8 @@ void AdoptionTable::Dial(Slot& slot, Effects* effects) {
                       .executor_id = slot.id.executor_id,
                       .call = slot.call,
                       .address = slot.address,
-                      .number = slot.number});
+                      .number = slot.number,
+                      .alone = IsAlone(slot)});
 }
 
 void AdoptionTable::HangUp(Slot& slot, Effects* effects) {
@@ -446,8 +454,11 @@ void AdoptionTable::Fail(Slot& slot, const absl::Status& why, Effects* effects) 
 void AdoptionTable::Gone(Slot& slot, const absl::Status& why, Effects* effects) {
   HangUp(slot, effects);
   slot.state = State::kIdle;
-  slot.sought = false;
-  TellExit({.executor_id = slot.id.executor_id, .pid = std::exchange(slot.pid, 0), .status = why},
+  const bool former = std::exchange(slot.sought, false);  // whose pid is not known
+  TellExit({.executor_id = slot.id.executor_id,
+            .pid = std::exchange(slot.pid, 0),
+            .agent_id = former ? slot.id.agent_id : "",
+            .status = why},
            effects);
 }
 

@@ -56,7 +56,8 @@ struct AdoptionSlot {
   int task_index = 0;
   bool restarts = false;  // its node may be started again
   AgentTicket::Standing standing = AgentTicket::Standing::kNew;
-  std::string place;  // with kTaken: where a driver before has found its agent; empty: not known
+  std::string place;     // with kTaken: where a driver before has found its agent; empty: not known
+  std::string agent_id;  // the same: its id; empty: not known
 };
 
 // Something to be done, or to be told.
@@ -78,6 +79,7 @@ struct AdoptionEffect {
   uint64_t call = 0;
   std::string address;
   uint32_t number = 0;  // with kDial: of the adoption among those of the slot
+  bool alone = false;   // with kDial: no other slot has an agent there, or may have
   bool now = false;
   int64_t pid = 0;
   AgentExit exit;
@@ -156,6 +158,8 @@ class AdoptionTable {
   static std::string NameOf(const Slot& slot);
   // It has an agent of a driver before, not found yet, and it is known where to ask.
   static bool IsSought(const Slot& slot) { return slot.sought && !slot.address.empty(); }
+  // No other slot has an agent at the slot's address, asks there for one, or may have one there.
+  bool IsAlone(const Slot& slot) const;
   void CheckNamed(Effects* effects);
   void NameSlot(Slot& slot, const std::string& address, Effects* effects);
   void Want(Slot& slot, Effects* effects);

@@ -21,6 +21,7 @@ namespace millrace {
 namespace {
 
 using ::testing::_;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -62,6 +63,7 @@ class AdoptionTableTest : public ::testing::Test {
         case Kind::kDial:
           calls_[effect.executor_id] = effect.call;
           numbers_[effect.executor_id] = effect.number;
+          alone_[effect.executor_id] = effect.alone;
           list.push_back(absl::StrCat("dial ", effect.executor_id, " ", effect.address));
           break;
         case Kind::kStart:
@@ -113,6 +115,7 @@ class AdoptionTableTest : public ::testing::Test {
   int64_t epoch_ = 0;
   std::map<int, uint64_t> calls_;
   std::map<int, uint32_t> numbers_;  // of the adoptions that were dialled last
+  std::map<int, bool> alone_;        // of the same
   AgentExit last_exit_;
   std::string last_problem_;
   std::vector<std::string> notes_;
@@ -246,6 +249,30 @@ TEST_F(AdoptionTableTest, AnAgentThatCannotBeHeardIsLeftAsSoonAsTheResolverNames
   EXPECT_THAT(Take(), ElementsAre("dial 1 c:1"));
   table_->Held(calls_[1], {}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("start 1"));
+}
+
+// The agent that was left may not know of it, and be where another one is to be.
+TEST_F(AdoptionTableTest, AnAgentIsToldThatNoOtherSlotHasItUnlessOneMay) {
+  Run();
+  EXPECT_TRUE(alone_[0] && alone_[1]);
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Name({"b:1", "c:1"});
+  Take();
+  Advance(absl::Seconds(5));  // slot 0 settles
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), Contains("dial 0 b:1"));
+  EXPECT_TRUE(alone_[0]);  // slot 1 has left it
+}
+
+TEST_F(AdoptionTableTest, APlaceThatAnotherSlotHasIsNotAskedForAlone) {
+  Run();
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Name({"b:1"});  // and nothing for slot 1, which keeps its agent there
+  Take();
+  Advance(absl::Seconds(5));
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), Contains("dial 0 b:1"));
+  EXPECT_FALSE(alone_[0]);
 }
 
 TEST_F(AdoptionTableTest, AnAgentThatLivesStaysUntilTheResolverHasSaidTheSameForAWhile) {

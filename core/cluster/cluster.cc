@@ -137,6 +137,7 @@ AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
               options_.resume.state_folder.empty() ? absl::ZeroDuration() : options_.resume.lease,
           .standing = coordinator_->StandingOf(executor_id),
           .place = coordinator_->PlaceOf(executor_id),
+          .agent_id = coordinator_->AgentIdOf(executor_id),
           .driver_epoch = coordinator_->driver_epoch()};
 }
 

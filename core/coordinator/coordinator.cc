@@ -407,9 +407,11 @@ AgentTicket::Standing Coordinator::StandingOf(int executor_id) const {
 }
 
 std::string Coordinator::PlaceOf(int executor_id) const {
-  if (journal_ == nullptr) return "";
-  const auto slot = journal_->restored().slots().find(executor_id);
-  return slot == journal_->restored().slots().end() ? "" : slot->second.place();
+  return journal_ == nullptr ? "" : RecordOf(journal_->restored(), executor_id).place();
+}
+
+std::string Coordinator::AgentIdOf(int executor_id) const {
+  return journal_ == nullptr ? "" : RecordOf(journal_->restored(), executor_id).agent_id();
 }
 
 void Coordinator::GiveUpState() {

@@ -220,6 +220,8 @@ class Coordinator {
   [[nodiscard]] AgentTicket::Standing StandingOf(int executor_id) const;
   // What ReportAgentFound() was told last, by a driver before; empty: nothing.
   [[nodiscard]] std::string PlaceOf(int executor_id) const;
+  // With which id the slot's agent had registered, under a driver before; empty: none had.
+  [[nodiscard]] std::string AgentIdOf(int executor_id) const;
   // Where what another driver needs is written; null if none can take over.
   [[nodiscard]] StateJournal* journal() const { return journal_.get(); }
   // There is nothing to take over any more: the cluster has ended.

@@ -105,6 +105,15 @@ class FakeHost {
     Send(message);
   }
 
+  // The agent of `slot`, which was on channel `before`, with the spec that it got there.
+  void ComeBack(int slot, uint32_t before, uint32_t channel) {
+    v1::AgentMessage hello = Hello(slot, absl::StrCat("agent-", slot));
+    hello.mutable_register_()->set_spec_epoch(epochs_[before]);
+    epochs_[channel] = epochs_[before];
+    specs[channel] = specs[before];
+    Send(channel, hello);
+  }
+
   // Reads until `done`; false if the stream has ended before.
   bool ReadUntil(absl::FunctionRef<bool()> done) {
     while (!done()) {
@@ -276,6 +285,28 @@ TEST(HostStreamTest, TheSpecIsEncodedOnceAndPushedOnceToEachHost) {
   }
   ASSERT_TRUE(hosts[0]->ReadSpecs(kAgents + 2));
   EXPECT_EQ(CoordinatorPeer::SpecsEncoded(*coordinator), 2u);
+}
+
+// Else a host whose connection broke would be sent as many whole specs as it has agents.
+TEST(HostStreamTest, AgentsThatComeBackWithTheCurrentSpecAreNotSentItAgain) {
+  auto coordinator = StartCluster(4);
+  FakeHost host(*coordinator);
+  host.Register(4);
+  ASSERT_TRUE(host.ReadSpecs(4));
+  for (int slot = 0; slot < 3; ++slot) host.ComeBack(slot, 1 + slot, 5 + slot);
+  host.Send(8, FakeHost::Hello(3, "agent-3"));  // whose stream broke before it was sent any
+  ASSERT_TRUE(host.ReadUntil([&] { return host.specs.count(8) == 1; }));
+  EXPECT_EQ(host.registered.size(), 8u);
+  EXPECT_EQ(host.spec_parts, 2u);
+
+  // What changes then they are told.
+  v1::AgentMessage moved = FakeHost::Hello(3, "agent-3");
+  moved.mutable_register_()->set_address("127.0.0.1:9");
+  host.Send(9, moved);
+  for (const uint32_t channel : {5, 6, 7}) {
+    ASSERT_TRUE(host.ReadUntil(
+        [&] { return *host.specs[channel].TaskAddress("worker", 3) == "127.0.0.1:9"; }));
+  }
 }
 
 TEST(HostStreamTest, ASpecGoesInColumnsToAgentsThatTakeThem) {

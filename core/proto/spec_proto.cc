@@ -142,6 +142,17 @@ absl::StatusOr<std::string> Decompress(absl::string_view compressed, size_t size
   return bytes;
 }
 
+template <typename Message>
+absl::StatusOr<Message> Unpack(absl::string_view compressed, size_t size) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string bytes, Decompress(compressed, size));
+  Message message;
+  if (!message.ParseFromString(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster spec: not a ", Message::descriptor()->name()));
+  }
+  return message;
+}
+
 absl::Status ApplyChanges(const v1::SpecUpdate& update, ClusterSpec* spec) {
   for (const v1::TaskChange& change : update.changes()) {
     if (change.task_index() < 0) {
@@ -252,20 +263,13 @@ absl::Status ApplySpecUpdate(const v1::SpecUpdate& update, uint64_t* epoch, Clus
   if (update.epoch() == 0) return absl::InvalidArgumentError("cluster spec: epoch 0");
   if (update.epoch() <= *epoch) return absl::OkStatus();
   if (!update.zlib_columns().empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
-                              Decompress(update.zlib_columns(), update.uncompressed_size()));
-    v1::ClusterColumns columns;
-    if (!columns.ParseFromString(bytes)) {
-      return absl::InvalidArgumentError("cluster spec: not a ClusterColumns");
-    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto columns,
+        Unpack<v1::ClusterColumns>(update.zlib_columns(), update.uncompressed_size()));
     MILLRACE_ASSIGN_OR_RETURN(*spec, ClusterSpecFromColumns(columns));
   } else if (!update.zlib_cluster_def().empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
-                              Decompress(update.zlib_cluster_def(), update.uncompressed_size()));
-    v1::ClusterDef def;
-    if (!def.ParseFromString(bytes)) {
-      return absl::InvalidArgumentError("cluster spec: not a ClusterDef");
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const auto def, Unpack<v1::ClusterDef>(update.zlib_cluster_def(),
+                                                                     update.uncompressed_size()));
     MILLRACE_ASSIGN_OR_RETURN(*spec, ClusterSpecFromProto(def));
   } else if (update.changes().empty()) {
     return absl::InvalidArgumentError("cluster spec: neither a spec nor changes");

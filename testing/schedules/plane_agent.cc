@@ -176,6 +176,7 @@ void PlaneAgent::Attach() {
   hello.set_address(absl::StrCat("h0:", options_.pid));
   hello.set_public_key(std::string(65, '\4'));
   hello.set_takes_columns(true);
+  hello.set_spec_epoch(epoch_);
   if (reported_.has_value()) *hello.mutable_node() = *reported_;
   const absl::StatusOr<uint64_t> id = agents_->Register(line, hello);
   if (!id.ok()) {  // as the reactor: what has been said before may follow

@@ -103,7 +103,9 @@ void Adopter::CheckMove(const AdoptionEffect& end, const Effects& all) {
   const Told& told = told_[end.executor_id];
   const absl::Duration said = site_->queue.now() - told.since;
   const bool elsewhere = !told.address.empty() && told.address != addresses_[end.executor_id];
-  if (!heard) site_->left_at[end.executor_id] = site_->queue.now();
+  // A driver that was stopped does not know yet which of its calls have broken.
+  const bool goes_on = site_->queue.now() - site_->driver_stopped_until < absl::Seconds(1);
+  if (!heard || goes_on) site_->left_at[end.executor_id] = site_->queue.now();
   site_->moved.insert(end.executor_id);
   if (elsewhere && (!heard || said >= AdoptionOptions().settle)) return;
   site_->checks.Fail(
@@ -202,6 +204,7 @@ void Adopter::Dial(const AdoptionEffect& effect) {
   hold.set_version(kMillraceVersion);
   hold.set_adoption_id(AdoptionId("token", kCluster, effect.executor_id, effect.number));
   hold.set_number(effect.number);
+  hold.set_alone(effect.alone);
   hold.set_driver_epoch(epoch_);
   hold.set_cluster_id(std::string(kCluster));
   hold.set_executor_id(effect.executor_id);

@@ -44,7 +44,8 @@ BUGS = {
     # A driver that takes over looks for agents where the resolver names them now.
     "forgotten_place": ("slot.address = id.place;", ""),
     # An agent that serves another cluster is taken from it.
-    "stolen_agent": ("} else if (same_slot) {\n    if (next_stream_", "} else if (true) {\n    if (next_stream_"),
+    "stolen_agent": ("} else if (same_slot || left) {\n    if (next_stream_",
+                     "} else if (true) {\n    if (next_stream_"),
     # A new attempt at the address of the one before is not told to the others.
     "untold_reuse": ("if (slot.announce || !address.ok() ||", "if (!address.ok() ||"),
     # The restarts that a driver before has used are not counted.

@@ -121,7 +121,10 @@ void SimAgent::OpenStream() {
   hello.set_pid(pid_);
   hello.set_address(address_);
   hello.set_public_key(std::string(65, '\4'));
-  hello.set_takes_columns(executor_ % 2 == 0);  // the others are of an earlier version
+  if (executor_ % 2 == 0) {  // the others are of an earlier version
+    hello.set_takes_columns(true);
+    hello.set_spec_epoch(epoch_);
+  }
   if (reported_.has_value()) *hello.mutable_node() = *reported_;
   connection_->Send(std::move(message));
   After(kRegisterTimeout, [this, generation] {
@@ -358,7 +361,12 @@ void SimAgent::OnLaunchFailed(const absl::Status& status) {
 bool SimAgent::CannotKnow() const {
   if (process_.stopped() || !host_->reachable() || exit_code_.has_value()) return true;
   const absl::Duration now = site_->queue.now();
-  if (now - std::max({host_->healed_at, continued_at_, deaf_until_}) < kMoment) return true;
+  absl::Duration back_at = std::max({host_->healed_at, continued_at_, deaf_until_});
+  // A driver that is stopped just then tells it when it goes on.
+  if (site_->driver_stopped_at < back_at + kMoment) {
+    back_at = std::max(back_at, site_->driver_stopped_until);
+  }
+  if (now - back_at < kMoment) return true;
   const auto left = site_->left_at.find(executor_);
   if (left != site_->left_at.end() && now - left->second < kMoment) return true;
   // A driver that was killed meanwhile could not tell it; the next one can once it has dialled.

@@ -61,7 +61,9 @@ int Main(int argc, char** argv) {
     const Plan plan = MakePlan(seed, flags.size.nodes, flags.size.length);
     const Outcome outcome = Simulate(plan, flags.trace);
     if (outcome.violation.has_value()) {
-      std::cout << Report(plan, flags.size, *outcome.violation);
+      std::cout << (flags.trace
+                        ? Report(plan, flags.size, *outcome.violation, /*max_lines=*/SIZE_MAX)
+                        : Report(plan, flags.size, *outcome.violation));
       return 1;
     }
     if (flags.trace) {

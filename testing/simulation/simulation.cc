@@ -9,8 +9,6 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr size_t kMaxLines = 120;
-
 bool StillBreaks(const Plan& plan, const std::string& rule) {
   const Outcome outcome = Simulate(plan);
   return outcome.violation.has_value() && outcome.violation->rule == rule;
@@ -37,7 +35,8 @@ Plan Shrink(Plan plan, const std::string& rule) {
   return plan;
 }
 
-std::string Report(const Plan& plan, const Size& size, const Violation& violation) {
+std::string Report(const Plan& plan, const Size& size, const Violation& violation,
+                   size_t max_lines) {
   const Plan shrunk = Shrink(plan, violation.rule);
   const Outcome outcome = Simulate(shrunk, /*keep_trace=*/true);
   std::string text = absl::StrCat(
@@ -46,7 +45,7 @@ std::string Report(const Plan& plan, const Size& size, const Violation& violatio
       " faults do not matter)\nagain: bazelw run -c opt //testing/simulation:simulate -- --seed=",
       plan.seed, " --runs=1 --nodes=", size.nodes,
       " --minutes=", absl::ToDoubleMinutes(size.length), " --trace\n");
-  const size_t first = outcome.trace.size() - std::min(outcome.trace.size(), kMaxLines);
+  const size_t first = outcome.trace.size() - std::min(outcome.trace.size(), max_lines);
   if (first > 0) absl::StrAppend(&text, "... ", first, " lines\n");
   for (size_t i = first; i < outcome.trace.size(); ++i) {
     absl::StrAppend(&text, outcome.trace[i], "\n");

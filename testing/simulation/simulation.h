@@ -26,8 +26,10 @@ struct Size {
 // The plan with as few of its faults as break the same rule.
 [[nodiscard]] Plan Shrink(Plan plan, const std::string& rule);
 
-// Of a seed that fails: the rule, the shrunk faults, how to run it again, and the end of the trace.
-[[nodiscard]] std::string Report(const Plan& plan, const Size& size, const Violation& violation);
+// Of a seed that fails: the rule, the shrunk faults, how to run it again, and the last `max_lines`
+// of their trace.
+[[nodiscard]] std::string Report(const Plan& plan, const Size& size, const Violation& violation,
+                                 size_t max_lines = 120);
 
 }  // namespace millrace::simulation
 

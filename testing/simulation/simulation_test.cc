@@ -33,11 +33,13 @@ TEST(SimulationTest, LargeClustersHold) {
 
 // Each of them has broken a rule once: docs/reliability.md says which.
 TEST(SimulationTest, SeedsThatBrokeARuleHold) {
-  for (const uint64_t seed : {40002982, 40011313, 50020893}) {
+  for (const uint64_t seed : {40002982, 40011313, 50020893, 940066076, 960054067, 980007559}) {
     RunSeed(seed, {.nodes = 6, .length = absl::Minutes(4)});
     if (HasFatalFailure()) return;
   }
-  for (const uint64_t seed : {uint64_t{1355}, uint64_t{5010941}, uint64_t{7893590923494833598}}) {
+  for (const uint64_t seed :
+       {uint64_t{1355}, uint64_t{5010941}, uint64_t{910040851}, uint64_t{920020632},
+        uint64_t{930038705}, uint64_t{970010417}, uint64_t{7893590923494833598}}) {
     RunSeed(seed, {.nodes = 8, .length = absl::Minutes(4)});
     if (HasFatalFailure()) return;
   }

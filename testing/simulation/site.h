@@ -63,10 +63,13 @@ struct Site {
   EventQueue queue;
   Trace trace;
   Checks checks;
-  std::deque<Process> drivers;    // one after the other
-  Process* driver = nullptr;      // the last one
-  absl::Duration driver_since;    // when that one came
-  int driver_stops = 0;           // ever
+  std::deque<Process> drivers;  // one after the other
+  Process* driver = nullptr;    // the last one
+  absl::Duration driver_since;  // when that one came
+  int driver_stops = 0;         // ever
+  // The last time that a driver was stopped: since when, until when.
+  absl::Duration driver_stopped_at = -absl::InfiniteDuration();
+  absl::Duration driver_stopped_until = -absl::InfiniteDuration();
   ControlPlane* plane = nullptr;  // null: the driver has ended
   std::map<std::string, Host*> hosts;
   std::map<std::string, Listener*> listeners;  // by address, those that listen now

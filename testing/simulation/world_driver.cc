@@ -51,9 +51,7 @@ absl::Status World::OpenJournal() {
 
 // As Coordinator::PlaceOf().
 std::string World::PlaceOf(int executor) const {
-  if (journal_ == nullptr) return "";
-  const auto slot = journal_->restored().slots().find(executor);
-  return slot == journal_->restored().slots().end() ? "" : slot->second.place();
+  return journal_ == nullptr ? "" : RecordOf(journal_->restored(), executor).place();
 }
 
 bool World::StartDriver() {
@@ -78,13 +76,15 @@ bool World::StartDriver() {
   std::vector<AdoptionSlot> slots;
   for (int id = 0; id < plan_.nodes; ++id) {
     const NodeRole& role = options_.roles[id];
-    slots.push_back({.executor_id = id,
-                     .job_name = role.job_name,
-                     .task_index = role.task_index,
-                     .restarts = options_.failure.restart.max_restarts > 0,
-                     .standing = journal_ == nullptr ? AgentTicket::Standing::kNew
-                                                     : StandingOf(journal_->restored(), id),
-                     .place = PlaceOf(id)});
+    slots.push_back(
+        {.executor_id = id,
+         .job_name = role.job_name,
+         .task_index = role.task_index,
+         .restarts = options_.failure.restart.max_restarts > 0,
+         .standing = journal_ == nullptr ? AgentTicket::Standing::kNew
+                                         : StandingOf(journal_->restored(), id),
+         .place = PlaceOf(id),
+         .agent_id = journal_ == nullptr ? "" : RecordOf(journal_->restored(), id).agent_id()});
   }
   adopter_ = std::make_unique<Adopter>(
       &site_, &source_, slots, journal_ == nullptr ? 0 : journal_->epoch(),

@@ -84,6 +84,8 @@ void World::Inject(const Fault& fault) {
     any_pause_ = true;
     site_.checks.OnFaultOfAll();
     ++site_.driver_stops;
+    site_.driver_stopped_at = site_.queue.now();
+    site_.driver_stopped_until = site_.queue.now() + fault.duration;
     site_.queue.Stop(site_.driver);
     for (const auto& [number, connection] : site_.connections) connection->WatchPath();
     for (const auto& [number, call] : site_.calls) call->WatchPath();

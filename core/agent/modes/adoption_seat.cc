@@ -107,8 +107,11 @@ void AdoptionSeat::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::
     return;
   }
   const v1::Hold& held = adoption_->hold;
-  const bool same_slot =
-      hold.cluster_id() == held.cluster_id() && hold.executor_id() == held.executor_id();
+  const bool same_cluster = hold.cluster_id() == held.cluster_id();
+  const bool same_slot = same_cluster && hold.executor_id() == held.executor_id();
+  // By a driver that moved its slot while it could not hear the agent.
+  const bool left = same_cluster && !same_slot && hold.alone() && adoption_->stream == nullptr &&
+                    hold.driver_epoch() >= held.driver_epoch();
   if (same_slot && hold.driver_epoch() < held.driver_epoch()) {
     Refuse(stream, hold, Refusal::kFenced,
            absl::AbortedError(absl::StrCat("the agent on ", host_, " has another driver now, ",
@@ -126,7 +129,7 @@ void AdoptionSeat::OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::
   } else if (same_slot && hold.number() != 0 && hold.number() < held.number()) {
     Refuse(stream, hold, Refusal::kReplayed,
            absl::AlreadyExistsError("this adoption is over: there was another"));
-  } else if (same_slot) {
+  } else if (same_slot || left) {
     if (next_stream_ != nullptr) next_stream_->Close(absl::CancelledError("there is a later one"));
     next_stream_ = stream;
     next_ = hold;

@@ -31,6 +31,8 @@ namespace millrace {
 //   - The same adoption over another stream takes the place of the first one: a driver that comes
 //     back, or its successor.
 //   - A later adoption of the slot ends the agent of the one before, and follows it.
+//   - So does one of another slot of its cluster whose driver has left that agent, which has no
+//     stream, and says so.
 //   - An earlier one, one that is over, and a driver that was succeeded, are refused; so is another
 //     cluster, as long as the seat is taken.
 // An agent that runs outlives its stream; a mere hold does not.
@@ -97,7 +99,7 @@ class AdoptionSeat {
   Owner* const owner_;
   Clock* const clock_;
   std::optional<Adoption> adoption_;
-  // The same slot's next adoption, which waits for the end of the present one.
+  // The next adoption, which waits for the end of the present one.
   std::shared_ptr<AdoptStream> next_stream_;
   v1::Hold next_;
   std::deque<std::string> used_;  // adoption ids that are over, the last few thousand

@@ -54,7 +54,7 @@ class AdoptionSeatTest : public ::testing::Test, protected AdoptionSeat::Owner {
   void Left() override { did_.emplace_back("left"); }
 
   std::shared_ptr<Stream> Hold(const std::string& cluster, int executor, uint32_t number,
-                               uint64_t epoch = 0) {
+                               uint64_t epoch = 0, bool alone = false) {
     auto stream = std::make_shared<Stream>();
     v1::AdoptRequest request;
     v1::Hold& hold = *request.mutable_hold();
@@ -64,6 +64,7 @@ class AdoptionSeatTest : public ::testing::Test, protected AdoptionSeat::Owner {
     hold.set_executor_id(executor);
     hold.set_number(number);
     hold.set_driver_epoch(epoch);
+    hold.set_alone(alone);
     hold.set_driver("d pid 1");
     hold.set_adoption_id(AdoptionId("token", cluster, executor, number));
     seat_.OnRequest(stream, request);
@@ -124,6 +125,30 @@ TEST_F(AdoptionSeatTest, AnotherClusterIsRefusedWhileTheSeatIsTaken) {
   EXPECT_THAT(stream->closed, IsEmpty());
   // So is another slot of the same cluster.
   EXPECT_EQ(Hold("c", 4, 1)->closed.at(0).code(), absl::StatusCode::kResourceExhausted);
+}
+
+// The resolver names this place for another slot, and has named another one for the first.
+TEST_F(AdoptionSeatTest, AnAgentThatItsDriverHasLeftGivesItsSeatToAnotherSlot) {
+  const auto refused = [this](const std::string& cluster, uint64_t epoch, bool alone) {
+    const auto stream = Hold(cluster, 4, 1, epoch, alone);
+    return !stream->closed.empty() &&
+           stream->closed[0].code() == absl::StatusCode::kResourceExhausted;
+  };
+  const auto stream = Hold("c", 3, 1, 2);
+  Start(stream);
+  Did();
+  EXPECT_TRUE(refused("c", 2, true));  // the driver hears it
+  seat_.OnGone(stream);
+  EXPECT_TRUE(refused("c", 2, false));  // it only may have been left
+  EXPECT_TRUE(refused("c", 1, true));   // a driver before
+  EXPECT_TRUE(refused("another", 2, true));
+  EXPECT_THAT(Did(), IsEmpty());
+  const auto next = Hold("c", 4, 1, 2, /*alone=*/true);
+  EXPECT_THAT(Did(), ElementsAre("kill"));
+  EXPECT_THAT(next->heard, IsEmpty());
+  seat_.AgentEnded({});
+  EXPECT_THAT(next->heard, ElementsAre("held"));
+  EXPECT_EQ(seat_.HolderText(), "executor 4 of cluster c of driver d pid 1");
 }
 
 TEST_F(AdoptionSeatTest, AMereHoldEndsWithItsStreamAndAnAgentThatRunsDoesNot) {

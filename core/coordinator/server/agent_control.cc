@@ -107,6 +107,7 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
   if (message.has_executor_id()) executor_id = message.executor_id();
   AgentInfo agent = {message.agent_id(), message.host(), message.pid(), message.address()};
   if (node.has_value()) agent.attempt = node->attempt;
+  agent.spec_epoch = message.spec_epoch();
 
   uint64_t id = 0;
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");

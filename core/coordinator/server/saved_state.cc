@@ -93,13 +93,17 @@ SavedSlot ToSavedSlot(const v1::SlotRecord& record) {
   return slot;
 }
 
+v1::SlotRecord RecordOf(const StateImage& image, int executor_id) {
+  const auto slot = image.slots().find(executor_id);
+  return slot == image.slots().end() ? v1::SlotRecord() : slot->second;
+}
+
 AgentTicket::Standing StandingOf(const StateImage& image, int executor_id) {
   using Standing = AgentTicket::Standing;
   const bool over = image.cancel().has_value() ||
                     std::any_of(image.slots().begin(), image.slots().end(),
                                 [](const auto& slot) { return slot.second.has_failure(); });
-  const auto slot = image.slots().find(executor_id);
-  const v1::SlotRecord record = slot == image.slots().end() ? v1::SlotRecord() : slot->second;
+  const v1::SlotRecord record = RecordOf(image, executor_id);
   // Where nothing is to be started any more, something may have been; and what was found is there.
   const bool taken = over || record.stop_asked() || !record.place().empty();
   const Standing open = taken ? Standing::kTaken : Standing::kNew;

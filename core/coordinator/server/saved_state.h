@@ -2,7 +2,7 @@
 //
 // Between the tables and the records of a journal.
 //
-// Defines: ToSlotRecord(), ToSavedSlot(), StandingOf().
+// Defines: ToSlotRecord(), ToSavedSlot(), StandingOf(), RecordOf().
 
 #ifndef CORE_COORDINATOR_SERVER_SAVED_STATE_H_
 #define CORE_COORDINATOR_SERVER_SAVED_STATE_H_
@@ -19,6 +19,8 @@ namespace millrace {
 [[nodiscard]] SavedSlot ToSavedSlot(const v1::SlotRecord& record);
 // What is left to do about a slot's agent where a driver takes over what is in `image`.
 [[nodiscard]] AgentTicket::Standing StandingOf(const StateImage& image, int executor_id);
+// What was written of the slot last; empty: nothing.
+[[nodiscard]] v1::SlotRecord RecordOf(const StateImage& image, int executor_id);
 
 }  // namespace millrace
 

@@ -180,8 +180,10 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
   }
   const bool awaits = AwaitsReplacement(exit.executor_id) && !slot.restart_at.has_value();
   DropAgent(slot, effects);
+  slot.agent_ended = exit.exit.kind != ExitStatus::Kind::kUnknown &&
+                     (!exit.agent_id.empty() || (exit.pid != 0 && exit.pid == slot.agent_pid));
   // The launcher was to start another and could not.
-  const bool not_replaced = awaits && exit.pid == 0 && !exit.status.ok();
+  const bool not_replaced = awaits && exit.pid == 0 && exit.agent_id.empty() && !exit.status.ok();
   const bool hopeless = not_replaced || (awaits && slot.state == SlotState::kLost && !slot.has_run);
   if (IsEnded(slot.state) && !hopeless) return;
 
@@ -196,7 +198,7 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
   const absl::StatusCode code =
       exit.status.ok() ? absl::StatusCode::kUnavailable : exit.status.code();
   absl::Status why(code, absl::StrCat(connected ? "was lost: " : "did not start: ", how));
-  if (not_replaced) {
+  if (not_replaced && !slot.error.ok()) {
     why = absl::Status(slot.error.code(),
                        absl::StrCat(slot.error.message(),
                                     "; no other agent could be started: ", exit.status.message()));
@@ -303,6 +305,10 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
   // Below kConnected a replacement has been started meanwhile, so the old agent begins from scratch
   // too.
   const bool again = slot.agent_id == agent.agent_id && slot.state >= SlotState::kConnected;
+  if (again && slot.agent_ended) {  // its last words
+    return absl::FailedPreconditionError(
+        absl::StrCat("this agent of ", slot.role.ToString(), " has ended"));
+  }
   if (!again) {
     if (absl::Status host = CheckHost(slot, agent); !host.ok()) return host;
   }
@@ -324,10 +330,12 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
       slot.error = absl::OkStatus();
       if (slot.restart_at.has_value() && !slot.lost_early) {  // it was not needed after all
         slot.restart_at.reset();
-        slot.restarts.pop_back();
-        slot.earlier.pop_back();
-        slot.healed_at.reset();
-        slot.healing.reset();
+        if (slot.healing != nullptr) {  // PlanRestart() of this table had it counted
+          slot.restarts.pop_back();
+          slot.earlier.pop_back();
+          slot.healed_at.reset();
+          slot.healing.reset();
+        }
       }
       Move(slot, slot.before_lost, effects);
       slot.reached[static_cast<int>(slot.before_lost)] = when;
@@ -379,8 +387,9 @@ void ReservationTable::Attach(Slot& slot, const AgentInfo& agent, uint64_t strea
   slot.address = agent.address;
   slot.agent_pid = agent.pid;
   slot.next_agent_pid = 0;
-  slot.agent_dead = false;
+  slot.agent_dead = slot.agent_ended = false;
   slot.stream_id = stream_id;
+  slot.spec_epoch = agent.spec_epoch;
   slot.heard = clock_->SteadyNow();
   by_agent_.insert_or_assign(agent.agent_id, IdOf(slot));
   by_stream_.insert_or_assign(stream_id, IdOf(slot));
@@ -423,7 +432,7 @@ void ReservationTable::UpdateSpec(Slot& slot, TableEffects* effects) {
       ++epoch_;
       effects->changes.push_back({epoch_, slot.role, slot.address, slot.attempt});
     }
-    effects->whole_spec.push_back(slot.stream_id);
+    if (slot.spec_epoch != epoch_) effects->whole_spec.push_back(slot.stream_id);
   }
   slot.announce = false;
 }
@@ -589,10 +598,12 @@ void ReservationTable::Lose(Slot& slot, const absl::Status& why, TableEffects* e
   KeepBeforeLost(slot);
   // Before its program ever ran nothing is lost: another agent may come until the reservation ends.
   // But whoever was asked for another one before waits to be asked again. Nor is anything lost
-  // where another attempt is due in any case.
+  // where another attempt is due in any case. Once a node has failed for good nobody comes, and the
+  // loss may be why.
+  const bool waits = (!slot.ever_ran && slot.restarts.empty()) || slot.lost_early;
   Fail(slot, SlotState::kLost,
        Describe(slot, absl::Status(why.code(), absl::StrCat("was lost: ", why.message()))),
-       /*replaceable=*/(!slot.ever_ran && slot.restarts.empty()) || slot.lost_early, effects);
+       /*replaceable=*/waits && first_failure_ == absl::InfiniteDuration(), effects);
 }
 
 // ---- the driver, the clock ----------------------------------------------------------------------

@@ -79,6 +79,7 @@ struct AgentInfo {
   int64_t pid = 0;
   std::string address;
   std::optional<uint32_t> attempt = {};  // of its node, if it has had one
+  uint64_t spec_epoch = 0;               // of the spec that it holds; 0: none
 };
 
 // A slot was given to an agent.
@@ -293,9 +294,10 @@ class ReservationTable {
  private:
   struct Slot {
     // What each Tick() looks at, side by side: it goes through all slots.
-    uint64_t stream_id = 0;                       // 0: no live stream
-    absl::Duration heard;                         // steady; with a live stream
-    absl::Duration lease_until;                   // steady; without a live stream
+    uint64_t stream_id = 0;      // 0: no live stream
+    uint64_t spec_epoch = 0;     // of the spec that the agent held when it attached; 0: none
+    absl::Duration heard;        // steady; with a live stream
+    absl::Duration lease_until;  // steady; without a live stream
     std::optional<absl::Duration> stopped_since;  // by a signal; steady
     // Another attempt is due then (steady). Only in kFailed and kLost; and where its agent has come
     // already, in kConnected and kRegistered.
@@ -314,11 +316,12 @@ class ReservationTable {
     int64_t agent_pid = 0;
     int64_t next_agent_pid = 0;  // of an agent that waits for the end of this one's lease; 0: none
     int64_t node_pid = 0;
-    bool agent_dead = true;  // no agent, or its death is proven: the slot may be taken at once
-    bool sought = false;     // the launcher was asked for another agent, which has not come yet
-    bool announce = false;   // a new attempt that the peers have not heard of
-    bool has_run = false;    // this attempt; counted in ran_
-    bool ever_ran = false;   // an attempt: the reservation, with its limit, is over for this slot
+    bool agent_dead = true;    // no agent, or its death is proven: the slot may be taken at once
+    bool agent_ended = false;  // who started it has seen its process end
+    bool sought = false;       // the launcher was asked for another agent, which has not come yet
+    bool announce = false;     // a new attempt that the peers have not heard of
+    bool has_run = false;      // this attempt; counted in ran_
+    bool ever_ran = false;     // an attempt: the reservation, with its limit, is over for this slot
     bool failed_for_good = false;  // its failure is the cluster's: `fatal`
     // Not in the slot itself: a failure takes 300 bytes, and few of 100,000 slots have one.
     std::unique_ptr<NodeFailure> fatal;

@@ -74,6 +74,7 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
     RestoreFailure(*saved.failure, slot.fatal.get());
     slot.fatal_sign = saved.first_sign;
     slot.fatal->first_sign = now - std::max(clock_->Now() - saved.first_sign, absl::ZeroDuration());
+    first_failure_ = std::min(first_failure_, now);
     Move(slot, saved.state == SlotState::kLost ? SlotState::kLost : SlotState::kFailed, effects);
     effects->failures.push_back(*slot.fatal);
     return;
@@ -82,15 +83,17 @@ void ReservationTable::Restore(int executor_id, const SavedSlot& saved, TableEff
     Move(slot, SlotState::kFinished, effects);
     return;
   }
+  // Its agent's own report takes it on, if that comes.
+  const SlotState again =
+      saved.state == SlotState::kConnected ? SlotState::kConnected : SlotState::kRegistered;
   if (saved.state == SlotState::kFailed || slot.agent_dead) {
     // What was to replace it, or is about to, comes in its own time, or is asked for again.
+    slot.before_lost = again;  // an agent that was sent away may not have heard of it
     Move(slot, saved.state == SlotState::kFailed ? SlotState::kFailed : SlotState::kLost, effects);
     if (!slot.stop_asked) slot.restart_at = now + options_.lost_after;
     return;
   }
-  // Also of one that was lost, which may come back yet: its agent's own report takes it on.
-  Move(slot, saved.state == SlotState::kConnected ? SlotState::kConnected : SlotState::kRegistered,
-       effects);
+  Move(slot, again, effects);  // also of one that was lost, which may come back yet
 }
 
 void ReservationTable::RestoreSpec(uint64_t epoch) {

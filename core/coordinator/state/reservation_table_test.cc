@@ -235,6 +235,80 @@ TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {
   EXPECT_EQ(f.table.fenced_updates(), 1u);
 }
 
+// Its program may have begun, and others have failed of its end, before it could be told that.
+TEST(ReservationTableTest, TheLossOfANodeThatIsNotKnownToHaveRunIsAFailureOnceAnotherHasFailed) {
+  TableFixture f(3);
+  f.Bring(SlotState::kReady, 0);
+  f.Bring(SlotState::kRunning, 1);
+  f.table.StreamLost(1, &f.effects);
+  NodeReport echo = Exit(Code(1));
+  echo.error = absl::UnavailableError("the connection to worker 0 broke");
+  f.table.Update(2, echo, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_TRUE(f.effects.failures[0].consequence);
+  // So it is for a table that takes over.
+  TableFixture next(3);
+  for (const int id : {0, 1}) next.table.Restore(id, f.table.Save(id), &next.effects);
+  for (TableFixture* each : {&f, &next}) {
+    each->effects = {};
+    each->Alive(absl::Seconds(10));
+    EXPECT_EQ(each->table.state(0), SlotState::kLost);
+    ASSERT_THAT(each->effects.failures, SizeIs(1));
+    EXPECT_EQ(each->effects.failures[0].executor_id, 0);
+    EXPECT_FALSE(each->effects.failures[0].consequence);
+  }
+}
+
+// A message may arrive when its sender's death is known already.
+TEST(ReservationTableTest, AnAgentThatHasEndedIsNotTakenBack) {
+  TableOptions options = Workers(2);
+  options.restart.max_restarts = 1;
+  TableFixture f(std::move(options));
+  f.Bring(SlotState::kRegistered);
+  f.table.StreamLost(1, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.table.Connect(0, Agent("a0"), 7, &f.effects),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker:0 has ended")));
+  // The next one gets the slot.
+  f.effects = {};
+  f.Alive(absl::Seconds(2));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  f.table.AgentStarted(0, kAgentPid + 1, &f.effects);
+  ASSERT_THAT(f.table.Connect(0, Agent("b"), 8, &f.effects), IsOk());
+  EXPECT_TRUE(f.table.Registered(0, 8, &f.effects));
+  EXPECT_EQ(f.table.attempt(0), 1u);
+}
+
+TEST(ReservationTableTest, WhoComesBackIsSentTheSpecUnlessItHoldsTheCurrentOne) {
+  TableFixture f(Workers(2));
+  f.Bring(SlotState::kRunning, 1);
+  f.Bring(SlotState::kRunning, 0);
+  AgentInfo agent = Agent("a0");
+  agent.spec_epoch = f.table.epoch();
+  f.effects = {};
+  ASSERT_THAT(f.table.Connect(0, agent, 7, &f.effects), IsOk());
+  ASSERT_TRUE(f.table.Registered(0, 7, &f.effects));
+  EXPECT_THAT(f.effects.whole_spec, IsEmpty());
+
+  // It comes back with another address: all others are told, and it is sent the whole.
+  agent.address = "a0:2";
+  f.effects = {};
+  ASSERT_THAT(f.table.Connect(0, agent, 8, &f.effects), IsOk());
+  ASSERT_TRUE(f.table.Registered(0, 8, &f.effects));
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(8));
+  EXPECT_THAT(f.effects.changes, SizeIs(1));
+
+  // Another one that has not heard of that.
+  AgentInfo other = Agent("a1");
+  other.spec_epoch = f.table.epoch() - 1;
+  f.effects = {};
+  ASSERT_THAT(f.table.Connect(1, other, 9, &f.effects), IsOk());
+  ASSERT_TRUE(f.table.Registered(1, 9, &f.effects));
+  EXPECT_THAT(f.effects.whole_spec, ElementsAre(9));
+  EXPECT_THAT(f.effects.changes, IsEmpty());
+}
+
 TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFreshNonce) {
   TableOptions options = Workers(2);
   options.restart.max_restarts = 1;

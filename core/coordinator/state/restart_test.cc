@@ -577,5 +577,58 @@ TEST(RestartTest, ATableThatTakesOverKnowsThatARestartWasAskedFor) {
   EXPECT_EQ(f.effects.start[0].attempt, 1u);
 }
 
+// An agent of a driver before, which this one's launcher could not find, is told of as gone just
+// when another one is asked for.
+TEST(RestartTest, ThatTheAgentBeforeIsGoneIsNotThatNoOtherCanBeStarted) {
+  TableOptions options = Workers(1);
+  options.restart.max_restarts = 1;
+  TableFixture before(options);
+  before.Bring(SlotState::kRunning);
+  before.table.Update(1, Exit(Code(3)), &before.effects);
+  ASSERT_THAT(before.effects.restarts, SizeIs(1));
+  TableFixture f(options);
+  f.table.Restore(0, before.table.Save(0), &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kFailed);
+  f.Silence(absl::Seconds(5));
+  ASSERT_THAT(f.effects.relaunch, ElementsAre(0));
+  const absl::Status gone = absl::UnavailableError("was replaced");
+  f.table.AgentExited({.executor_id = 0, .agent_id = "a0", .status = gone}, &f.effects);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  // Were it that none can be, the cause would be that.
+  f.table.AgentExited({.executor_id = 0, .status = gone}, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_THAT(f.effects.failures[0].status,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("was replaced")));
+}
+
+// The driver is killed when its agent was turned away, and before that heard of it.
+TEST(RestartTest, AnAgentThatATableTookForGoneMayComeBackToTheNext) {
+  TableOptions options = Workers(1);
+  options.restart.max_restarts = 1;
+  TableFixture before(options);
+  before.Bring(SlotState::kRunning);
+  SavedSlot saved = before.table.Save(0);
+  saved.agent_gone = true;
+  TableFixture f(options);
+  f.table.Restore(0, saved, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  const absl::StatusOr<Admission> admission = f.table.Connect(0, Agent("a0"), 9, &f.effects);
+  ASSERT_THAT(admission, IsOk());
+  EXPECT_TRUE(admission->again);
+  ASSERT_TRUE(f.table.Registered(0, 9, &f.effects));
+  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
+  f.table.Update(9, Report(Kind::kRunning), &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kRunning);
+  f.effects = {};
+  f.Alive(absl::Minutes(1));
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  EXPECT_EQ(f.table.attempt(0), 0u);
+  // Its budget is what it was.
+  f.table.Update(9, Exit(Code(1)), &f.effects);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  EXPECT_EQ(f.effects.restarts[0].used, 1);
+}
+
 }  // namespace
 }  // namespace millrace
