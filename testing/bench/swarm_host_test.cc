@@ -78,40 +78,37 @@ TEST(SwarmHostTest, AHostWhoseStreamBreaksDialsAgainAndItsAgentsKeepTheirSlots) 
   }
 }
 
-TEST(SwarmHostTest, AllAgentsOfAHostAreToldOfTheEnd) {
-  auto coordinator = StartWorkers(kSlotsPerHost);
+// A host that has a cluster of its own, and whose agents have all arrived.
+struct ArrivedHost {
+  ArrivedHost() { EXPECT_EQ(tally.WaitForAll().value("error", ""), ""); }
+  ~ArrivedHost() { timer.Stop(); }
+
+  const std::unique_ptr<Coordinator> coordinator = StartWorkers(kSlotsPerHost);
   const SwarmSetup setup = SetupFor(*coordinator, kSlotsPerHost);
-  SwarmTally tally(setup);
+  SwarmTally tally{setup};
   SwarmTimer timer;
-  {
-    SwarmHost host(setup, 0, kSlotsPerHost, &tally, &timer);
-    EXPECT_EQ(tally.WaitForAll().value("error", ""), "");
-    coordinator->Stop(NodeFilter::kAll, "the test is over", /*now=*/true);
-    EXPECT_EQ(tally.WaitForStops(/*dead=*/0).value("told", 0), kSlotsPerHost);
-    timer.Stop();
-  }
+  SwarmHost host{setup, 0, kSlotsPerHost, &tally, &timer};
+};
+
+TEST(SwarmHostTest, AllAgentsOfAHostAreToldOfTheEnd) {
+  ArrivedHost arrived;
+  arrived.coordinator->Stop(NodeFilter::kAll, "the test is over", /*now=*/true);
+  EXPECT_EQ(arrived.tally.WaitForStops(/*dead=*/0).value("told", 0), kSlotsPerHost);
 }
 
 TEST(SwarmHostTest, WhatWaitsIsFlushedNoMoreOftenForWhatIsSaidBetween) {
-  auto coordinator = StartWorkers(kSlotsPerHost);
-  const SwarmSetup setup = SetupFor(*coordinator, kSlotsPerHost);
-  SwarmTally tally(setup);
-  SwarmTimer timer;
-  {
-    SwarmHost host(setup, 0, kSlotsPerHost, &tally, &timer);
-    EXPECT_EQ(tally.WaitForAll().value("error", ""), "");
-    v1::AgentMessage running;
-    running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
-    EXPECT_TRUE(host.Beat(0));
-    host.Send(1, running.SerializeAsString());  // takes the heartbeat along
-    EXPECT_FALSE(host.Beat(2));
-    EXPECT_FALSE(host.Sample(3, running.SerializeAsString()));
-    host.FlushWaiting();
-    EXPECT_TRUE(host.Sample(4, running.SerializeAsString()));
-    host.FlushWaiting();
-    EXPECT_TRUE(host.Beat(0));
-    timer.Stop();
-  }
+  ArrivedHost arrived;
+  SwarmHost& host = arrived.host;
+  v1::AgentMessage running;
+  running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
+  EXPECT_TRUE(host.Beat(0));
+  host.Send(1, running.SerializeAsString());  // takes the heartbeat along
+  EXPECT_FALSE(host.Beat(2));
+  EXPECT_FALSE(host.Sample(3, running.SerializeAsString()));
+  host.FlushWaiting();
+  EXPECT_TRUE(host.Sample(4, running.SerializeAsString()));
+  host.FlushWaiting();
+  EXPECT_TRUE(host.Beat(0));
 }
 
 TEST(SwarmHostTest, WhoIsTurnedAwayForGoodDoesNotDialAgain) {
