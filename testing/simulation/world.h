@@ -92,7 +92,6 @@ class World final : private CoordinatorObserver {
   // Its coordinator, and with agents that listen its adopter. False: there is nothing to resume.
   bool StartDriver();
   absl::Status OpenJournal();
-  [[nodiscard]] std::string PlaceOf(int executor) const;
   void KillDriver(absl::Duration downtime);
   void ResumeDriver();
   void StopDriver();

@@ -49,11 +49,6 @@ absl::Status World::OpenJournal() {
   return absl::OkStatus();
 }
 
-// As Coordinator::PlaceOf().
-std::string World::PlaceOf(int executor) const {
-  return journal_ == nullptr ? "" : RecordOf(journal_->restored(), executor).place();
-}
-
 bool World::StartDriver() {
   if (const absl::Status opened = OpenJournal(); !opened.ok()) {
     site_.Tell("the cluster is not resumed: ", absl::StatusCodeToString(opened.code()));
@@ -76,15 +71,16 @@ bool World::StartDriver() {
   std::vector<AdoptionSlot> slots;
   for (int id = 0; id < plan_.nodes; ++id) {
     const NodeRole& role = options_.roles[id];
-    slots.push_back(
-        {.executor_id = id,
-         .job_name = role.job_name,
-         .task_index = role.task_index,
-         .restarts = options_.failure.restart.max_restarts > 0,
-         .standing = journal_ == nullptr ? AgentTicket::Standing::kNew
-                                         : StandingOf(journal_->restored(), id),
-         .place = PlaceOf(id),
-         .agent_id = journal_ == nullptr ? "" : RecordOf(journal_->restored(), id).agent_id()});
+    const v1::SlotRecord before =
+        journal_ == nullptr ? v1::SlotRecord() : RecordOf(journal_->restored(), id);
+    slots.push_back({.executor_id = id,
+                     .job_name = role.job_name,
+                     .task_index = role.task_index,
+                     .restarts = options_.failure.restart.max_restarts > 0,
+                     .standing = journal_ == nullptr ? AgentTicket::Standing::kNew
+                                                     : StandingOf(journal_->restored(), id),
+                     .place = before.place(),
+                     .agent_id = before.agent_id()});
   }
   adopter_ = std::make_unique<Adopter>(
       &site_, &source_, slots, journal_ == nullptr ? 0 : journal_->epoch(),
