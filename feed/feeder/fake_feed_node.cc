@@ -69,8 +69,8 @@ void FakeFeedNode::Session::Done(int64_t rows_in, int64_t rows_out) {
   ended = true;
 }
 
-void FakeFeedNode::Session::Terminated() {
-  Frame({.type = FrameType::kTerminated}, EncodeTerminated({.message = "enough"}));
+void FakeFeedNode::Session::Terminated(int64_t row) {
+  Frame({.type = FrameType::kTerminated}, EncodeTerminated({.message = "enough", .row = row}));
   ended = true;
 }
 

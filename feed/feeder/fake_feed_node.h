@@ -69,7 +69,7 @@ class FakeFeedNode {
     // `batch` as the results from `first_row` on; SCHEMA goes before the first.
     void Result(const RecordBatch& batch, int64_t first_row);
     void Done(int64_t rows_in, int64_t rows_out);
-    void Terminated();
+    void Terminated(int64_t row = 0);
     void Error(const absl::Status& status, bool program_ended = false);
     // A frame of any kind with the right seq; and any message at all.
     void Frame(FrameHeader header, const std::string& metadata,

@@ -371,8 +371,8 @@ absl::Status FeedSession::Send(const RecordBatch& batch) {
 
 absl::Status FeedSession::Finish(int64_t end_row) {
   MutexLock lock(&mu_);
-  if (state_.revoked_row.has_value()) return RevokedStatus();
   MILLRACE_CHECK(!state_.end_row.has_value()) << "Finish() was called twice";
+  MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/false));  // sent_rows may have fallen
   MILLRACE_CHECK(end_row == state_.sent_rows)
       << "Finish(" << end_row << ") after " << state_.sent_rows << " rows";
   MILLRACE_RETURN_IF_ERROR(

@@ -114,7 +114,7 @@ struct SessionState {
   // said, once `told`. A node that does not know how accepts it without.
   int64_t first_row = 0;
   bool told = false;
-  int64_t sent_rows = 0;  // as all below: rows before this one; falls to revoked_row
+  int64_t sent_rows = 0;  // as all below: rows before this one; falls as the node says
   int64_t had_rows = 0;   // that were sent before it fell
   int64_t received_rows = 0;
   int64_t acked_rows = 0;
@@ -241,6 +241,7 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
                                       std::vector<BodyPart> parts) override;
   void OnPlacedResult() override;
   void OnDone(const DoneFrame& frame) override;
+  absl::Status OnTerminated(const TerminatedFrame& frame) override;
   bool OnEnd(SessionEnd end, const absl::Status& status) override;
   void OnLink(std::shared_ptr<SessionLink> link, const ReplyEndpoint& reply) override;
   void OnConnecting() override;

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/base/text.h"
 #include "feed/feeder/feeder_session.h"
 #include "millrace/status_macros.h"
 
@@ -23,6 +24,25 @@ absl::Status Bad(absl::string_view what, int64_t found, absl::string_view than, 
 }
 
 }  // namespace
+
+absl::Status FeedSession::OnTerminated(const TerminatedFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (frame.row > state_.sent_rows) {
+      return Bad("TERMINATED: row", frame.row, "is more than was sent,", state_.sent_rows);
+    }
+    // What the program has not been given it does not use any more.
+    state_.had_rows = state_.sent_rows;
+    state_.sent_rows = std::max(state_.acked_rows, frame.row);
+    EndLocked(
+        SessionEnd::kTerminated,
+        absl::FailedPreconditionError(absl::StrCat(
+            Place(), ": the program reads this queue no more: ", EscapeControls(frame.message))));
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
 
 bool FeedSession::OnEnd(SessionEnd end, const absl::Status& status) {
   {

@@ -414,6 +414,24 @@ TEST_F(FeederTest, TerminatedEndsTheSession) {
   EXPECT_THAT(session->WaitReady(std::nullopt), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(session->state().end, SessionEnd::kTerminated);
   EXPECT_EQ(session->state().acked_rows, 4);
+  EXPECT_EQ(session->state().sent_rows, 4);  // no others were used
+}
+
+TEST_F(FeederTest, TerminatedMaySayThatRowsAreInHand) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  for (const int64_t row : {6, 11}) {
+    auto session = Open(node.target(), Options());
+    ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+    node.Post([row](Session& s) {
+      s.Ack(4);
+      s.Terminated(row);
+    });
+    EXPECT_FALSE(session->WaitReady(std::nullopt).ok());
+    const bool sent = row <= 10;
+    EXPECT_EQ(session->state().end, sent ? SessionEnd::kTerminated : SessionEnd::kBadPeer);
+    if (sent) EXPECT_EQ(session->state().sent_rows, 6);
+    EXPECT_FALSE(session->Finish(10).ok());
+  }
 }
 
 TEST_F(FeederTest, AbortEndsAWaitAtOnceAndTellsTheNode) {

@@ -439,7 +439,7 @@ absl::Status InferenceReader::Restart(const absl::Status& status) {
   }
   MILLRACE_LOG(WARNING) << session_->Place() << ": fed again from row 0: " << recovery.reason;
   told_ = SessionProgress(PartitionProgress::State::kRefeeding, *session_);
-  told_->rows_refed = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
+  told_->rows_refed = state.sent_rows;
   told_->reason = recovery.reason;
   Tell();
   EndSession(status);

@@ -54,11 +54,7 @@ absl::Status DispatchReply(FeedSession& session, const FrameHeader& header,
     }
     case FrameType::kTerminated: {
       MILLRACE_ASSIGN_OR_RETURN(const TerminatedFrame frame, DecodeTerminated(metadata));
-      side.OnEnd(SessionEnd::kTerminated,
-                 absl::FailedPreconditionError(absl::StrCat(
-                     session.Place(),
-                     ": the program reads this queue no more: ", EscapeControls(frame.message))));
-      return absl::OkStatus();
+      return side.OnTerminated(frame);
     }
     case FrameType::kError: {
       MILLRACE_ASSIGN_OR_RETURN(const ErrorFrame frame, DecodeError(metadata));

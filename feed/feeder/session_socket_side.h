@@ -61,6 +61,8 @@ class SessionSocketSide {
   virtual void OnPlacedResult() = 0;
   // Ends the session as kDone or kRevoked, or as kBadPeer if rows are missing.
   virtual void OnDone(const DoneFrame& frame) = 0;
+  // Ends it as kTerminated.
+  [[nodiscard]] virtual absl::Status OnTerminated(const TerminatedFrame& frame) = 0;
   // Ends it otherwise. Returns false if it has ended already.
   virtual bool OnEnd(SessionEnd end, const absl::Status& status) = 0;
   // Sends OPEN, and from here on everything else, over `link`. Called again with another link if

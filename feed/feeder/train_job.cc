@@ -466,10 +466,8 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   }
   work.first_row = resume ? state.acked_rows : 0;
   // Rows that were sent may have been handed out, and even used, although this was not
-  // acknowledged. Only TERMINATED says that unacknowledged rows were not used, and REVOKED that
-  // rows were not handed out.
-  const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
-  const int64_t rows_refed = std::max<int64_t>(0, had - work.first_row);
+  // acknowledged. Only TERMINATED and REVOKED say which were not, and sent_rows falls.
+  const int64_t rows_refed = std::max<int64_t>(0, state.sent_rows - work.first_row);
   if (rows_refed > 0) {
     MILLRACE_LOG(WARNING) << work.session->Place() << ": " << rows_refed
                           << " rows are fed again: " << recovery.reason;

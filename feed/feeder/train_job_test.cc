@@ -453,6 +453,25 @@ TEST_F(TrainJobTest, WhatATerminatedNodeDidNotUseGoesToTheOthers) {
   EXPECT_TRUE(resumed);
 }
 
+// A node that is asked to stop while its program uses a batch.
+TEST_F(TrainJobTest, WhatATerminatedNodeHadInHandIsFedAgainAndCounted) {
+  AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kBatch && session.row >= 20) {
+      session.Received(session.row);
+      session.Ack(15);
+      session.Terminated(18);
+    }
+  });
+  const MemorySource source = IdSource(6, 40);
+  AddNode("worker:1", FakeFeedNode::ReadAll());
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 240);
+  ASSERT_FALSE(result->refed.empty());
+  for (const RefedRows& refed : result->refed) EXPECT_EQ(refed.rows, 3);
+}
+
 TEST_F(TrainJobTest, ReceivedPartitionsOfATerminatedNodeGoToTheOthersToo) {
   FakeFeedNode& quitter = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
   AddNode("worker:1", FakeFeedNode::ReadAll());

@@ -419,7 +419,11 @@ void ReceiveQueue::EndIncomplete(absl::string_view feed_id, bool all, const absl
 
 void ReceiveQueue::Reject(ReceiveSession* session, absl::string_view why) {
   if (session->train()) {
-    End(session, FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
+    // The program may use what it has in hand, and its feeder will not hear of that.
+    session->handed.Close();
+    const int64_t row = session->in_hand() ? session->handed.row() : 0;
+    End(session, FrameType::kTerminated,
+        EncodeTerminated({.message = std::string(why), .row = row}));
   } else {
     Fail(session, absl::CancelledError(why));
   }

@@ -248,6 +248,22 @@ TEST_F(ReceiveQueueTest, EndFeedLetsCompletePartitionsBeRead) {
   EXPECT_EQ(AskFor(2), State::kStop);
 }
 
+// It may use it, and its feeder will not hear of that: those rows are fed again, and have to count.
+TEST_F(ReceiveQueueTest, EndFeedSaysWhatTheProgramHasInHand) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0), b = Train(1);
+  ASSERT_THAT(Feed(a, 6), IsOk());
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  EXPECT_THAT(Next(2), ElementsAre(2, 3));  // uses what was before
+  queue_.EndFeed(FeedMode::kTrain, "end");
+  EXPECT_EQ(a->used_row, 2);
+  const auto row = [](const SessionPtr& session) {
+    return DecodeTerminated(session->final->second)->row;
+  };
+  EXPECT_EQ(row(a), 4);
+  EXPECT_EQ(row(b), 0);
+}
+
 // The cluster is stopped as soon as a rank has failed, perhaps while the program uses a batch.
 TEST_F(ReceiveQueueTest, EqualRanksHearOfALostOneBeforeTheirFeedEnds) {
   ASSERT_THAT(queue_.SetEqual(2, /*pad=*/false), IsOk());

@@ -528,13 +528,18 @@ absl::StatusOr<SegmentFrame> DecodeSegment(absl::string_view metadata) {
 std::string EncodeTerminated(const TerminatedFrame& frame) {
   OrderedJson json;
   json["message"] = CutMessage(frame.message);
+  if (frame.row > 0) json["row"] = frame.row;
   return DumpJson(json);
 }
 
 absl::StatusOr<TerminatedFrame> DecodeTerminated(absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("TERMINATED", metadata));
-  MILLRACE_ASSIGN_OR_RETURN(std::string message, GetString(json, "message"));
-  return TerminatedFrame{.message = std::move(message)};
+  TerminatedFrame out;
+  MILLRACE_ASSIGN_OR_RETURN(out.message, GetString(json, "message"));
+  if (json.contains("row")) {  // nodes of 0.2.0 do not say it
+    MILLRACE_ASSIGN_OR_RETURN(out.row, GetIntInRange(json, "row", 0, kMaxInt64));
+  }
+  return out;
 }
 
 }  // namespace millrace

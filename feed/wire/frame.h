@@ -273,6 +273,7 @@ struct SegmentFrame {  // see feed/segment/segment.h
 
 struct TerminatedFrame {
   std::string message;
+  int64_t row = 0;  // the program was given those before it, and may use them; 0: as acknowledged
   friend bool operator==(const TerminatedFrame&, const TerminatedFrame&) = default;
 };
 

@@ -318,6 +318,8 @@ def add_good(golden):
     golden.add("done_inference", "feeder", frames.Done(4, 4), INFERENCE_SESSION, 3)
     golden.add("wait", "feeder", frames.Wait(2, 17), INFERENCE_SESSION, 0)
     golden.add("terminated", "feeder", frames.Terminated("the program called Terminate(\"input\")"), FEEDER_SESSION, 4)
+    in_hand = frames.Terminated("the cluster is shutting down", row=64)
+    golden.add("terminated_in_hand", "feeder", in_hand, FEEDER_SESSION, 4)
     no_queue = frames.Error("NOT_FOUND", "no queue \"inptu\"; there are: input, predict")
     golden.add("error", "feeder", no_queue, FEEDER_SESSION, 0)
     golden.add("revoked", "feeder", frames.Revoked(64), FEEDER_SESSION, 3)
@@ -446,6 +448,8 @@ def refuse_json(golden):
     refuse("error_without_code", b'{"message":"x"}', "json_member", 23, "feeder")
     refuse("error_without_message", b'{"code":"INTERNAL"}', "json_member", 23, "feeder")
     refuse("terminated_without_message", b"{}", "json_member", 22, "feeder")
+    refuse("terminated_row_negative", b'{"message":"x","row":-1}', "json_member", 22, "feeder")
+    refuse("terminated_row_text", b'{"message":"x","row":"64"}', "json_member", 22, "feeder")
     refuse("error_garbage", b"\x00\x01\x02", "json", 23, "feeder")
 
 

@@ -526,9 +526,19 @@ class Wait(_Binary):
 
 
 @dataclasses.dataclass(frozen=True)
-class Terminated(_JsonText):
+class Terminated:
     message: str
+    row: int = 0  # the program was given those before it; 0, which is not written: as acknowledged
     TYPE = FrameType.TERMINATED
+
+    def frame(self, session, seq):
+        row = {"row": self.row} if self.row else {}
+        return Frame(self.TYPE, session, seq, _dump_json({"message": self.message, **row}))
+
+    @classmethod
+    def decode(cls, frame):
+        value = _load_json(frame)
+        return cls(_text(value, "message"), _count(value, "row") if "row" in value else 0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -69,8 +69,7 @@ BUGS = {
     "skipped_rows": ("work.first_row = resume ? state.acked_rows : 0;",
                      "work.first_row = resume ? state.received_rows : 0;"),
     # Rows that were sent again are counted only if the node had said that it had them.
-    "uncounted_rows": ("? state.acked_rows : state.sent_rows;\n  const int64_t rows_refed",
-                       "? state.acked_rows : state.received_rows;\n  const int64_t rows_refed"),
+    "uncounted_rows": ("(0, state.sent_rows - work.first_row);", "(0, state.received_rows - work.first_row);"),
     # The feed ends while a partition may still have to be fed again, under the same name.
     "early_feed_end": ("return AllGiven() && in_hand_ == 0;", "return AllGiven();"),
     # Results that the caller has are given once more after a restart.

@@ -424,6 +424,7 @@ public final class FeedSession {
       if (session.isRevoked()) {
         return;
       }
+      checkOpen(true); // what was sent counts no more where the node has ended it
       if (session.endRow >= 0 || rows != session.sentRows) {
         throw new IllegalStateException("finish(" + rows + ") after " + session.sentRows + " rows");
       }
@@ -529,20 +530,11 @@ public final class FeedSession {
 
   /** The next results in row order, null after the last. Blocks; decodes in the calling thread. */
   public FeedResult nextResult() {
-    session.lock.lock();
-    try {
-      await(() -> !session.results.isEmpty(), false);
-    } finally {
-      session.lock.unlock();
-    }
-    return decodeNext();
-  }
-
-  private FeedResult decodeNext() {
     ResultQueue.Pending result;
     session.lock.lock();
     try {
-      result = session.results.poll();
+      await(() -> !session.results.isEmpty(), false);
+      result = session.results.poll(); // under the same lock: an end of the session takes them away
       if (result == null) {
         return null;
       }

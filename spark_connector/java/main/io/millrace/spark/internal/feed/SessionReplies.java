@@ -181,10 +181,7 @@ final class SessionReplies {
           onRevoked(Counts.decode(metadata).first);
           break;
         case TERMINATED:
-          end(
-              SessionEnd.TERMINATED,
-              StatusCode.FAILED_PRECONDITION,
-              "the program reads this queue no more: " + Text.escaped(Messages.decodeTerminated(metadata).message));
+          onTerminated(Messages.decodeTerminated(metadata));
           break;
         case ERROR:
           Messages message = Messages.decodeError(metadata);
@@ -269,6 +266,17 @@ final class SessionReplies {
     session.sentRows = session.receivedRows = row;
     session.window.forget();
     advance();
+  }
+
+  private void onTerminated(Messages terminated) throws BadInputException {
+    long row = terminated.row;
+    Counts.require(row <= session.sentRows, "TERMINATED: more rows than were sent:", row, session.sentRows);
+    // What the program has not been given it does not use any more.
+    session.sentRows = Math.max(session.ackedRows, row);
+    end(
+        SessionEnd.TERMINATED,
+        StatusCode.FAILED_PRECONDITION,
+        "the program reads this queue no more: " + Text.escaped(terminated.message));
   }
 
   private void onWait(Counts wait) {

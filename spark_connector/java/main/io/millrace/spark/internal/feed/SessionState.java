@@ -52,15 +52,14 @@ public final class SessionState {
 
   /**
    * The rows that the node may have used: where a session ended early these are all that were sent, since the
-   * last acknowledgements of a lost connection never came. After TERMINATED and REVOKED the node's word is the last
-   * one.
+   * last acknowledgements of a lost connection never came. After TERMINATED these are what the program was given, and
+   * after REVOKED the node's word is the last one.
    */
   public long rowsInDoubt() {
     switch (end) {
       case OPEN:
       case DONE:
         return receivedRows;
-      case TERMINATED:
       case REVOKED:
         return ackedRows;
       default:

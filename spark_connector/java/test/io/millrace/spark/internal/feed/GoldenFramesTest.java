@@ -96,7 +96,8 @@ public final class GoldenFramesTest {
         Messages error = Messages.decodeError(metadata);
         return Messages.encodeError(error.code, error.message);
       case TERMINATED:
-        return Messages.encodeTerminated(Messages.decodeTerminated(metadata).message);
+        Messages terminated = Messages.decodeTerminated(metadata);
+        return Messages.encodeTerminated(terminated.message, terminated.row);
       case END_PARTITION:
       case BLOCKED:
       case RESULT_CREDIT:

@@ -59,6 +59,32 @@ public final class SessionEndTest extends HubFixture {
   }
 
   @Test
+  public void whatTheProgramOfATerminatedNodeHasInHandIsInDoubt() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    long id = sendTenRows(session);
+    node.reply(id, FrameType.TERMINATED, Messages.encodeTerminated("stopped", 6));
+    assertEquals(StatusCode.FAILED_PRECONDITION, failure(session::awaitDone).code());
+    assertEquals(SessionEnd.TERMINATED, session.state().end);
+    assertEquals(6, session.state().rowsInDoubt());
+  }
+
+  @Test
+  public void aSessionThatWasTerminatedHasNothingToFinish() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    node.reply(sendTenRows(session), FrameType.TERMINATED, Messages.encodeTerminated("stopped", 6));
+    Eventually.await("its end", () -> !session.state().isOpen());
+    assertEquals(StatusCode.FAILED_PRECONDITION, failure(() -> session.finish(10)).code());
+  }
+
+  @Test
+  public void moreRowsInHandThanWereSentAreAMisdeed() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    node.reply(sendTenRows(session), FrameType.TERMINATED, Messages.encodeTerminated("stopped", 11));
+    Eventually.await("its end", () -> !session.state().isOpen());
+    assertEquals(SessionEnd.BAD_PEER, session.state().end);
+  }
+
+  @Test
   public void aWrongKeyIsRefusedAtOnce() {
     FeedTarget right = node.target();
     FeedSession session =
