@@ -225,6 +225,9 @@ TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReadi
   ASSERT_TRUE(Eventually(
       [&] { return coordinator->Snapshot().slots[0].state == SlotState::kFinished; }, kLong));
   EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u);
+  report.set_rows_received(20);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u) << "a batch in hand when it was stopped";
 }
 
 TEST(FeedGatewayTest, ASlowNodeGetsLittleAndGivesBackTheRest) {

@@ -474,13 +474,16 @@ absl::Status FeedControl::LookupPartition(const v1::LookupRequest& request,
 bool FeedControl::MayResume(const PartitionReport& last, const FeedTarget& target) const {
   if (last.executor_id < 0) return false;
   if (last.executor_id == target.executor_id) return last.node_attempt == target.attempt;
-  // A program that stopped reading has used what it acknowledged, and no more: the rest is
-  // another's. Not so if it failed, which takes what it had learnt along.
-  const bool nothing_in_doubt =
-      last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
+  if (last.state != PartitionState::kFailed ||
+      last.node_attempt != state_->table.attempt(last.executor_id)) {
+    return false;
+  }
+  // A program that stopped reading has used what it acknowledged, and at most a batch more: the
+  // rest is another's. Not so if it failed, which takes what it had learnt along.
+  const bool nothing_in_doubt = last.rows_received == last.rows_acked;
   const FeedTarget::State before = TargetState(last.executor_id);
-  return nothing_in_doubt && last.node_attempt == state_->table.attempt(last.executor_id) &&
-         (before == FeedTarget::State::kRunning || before == FeedTarget::State::kFinished);
+  return before == FeedTarget::State::kFinished ||
+         (before == FeedTarget::State::kRunning && nothing_in_doubt);
 }
 
 absl::Status FeedControl::Cause(int executor_id, v1::CauseReply* reply) const {

@@ -59,7 +59,7 @@ struct PartitionReport {
   PartitionState state = PartitionState::kFeeding;
   int executor_id = -1;  // the node that is fed; -1 only with kPending and kFailed
   uint32_t node_attempt = 0;
-  uint64_t feeder_attempt = 0;  // of the feeder (Spark: taskAttemptId); grows with each session
+  uint64_t feeder_attempt = 0;  // of the feeder; grows with each session
   uint64_t first_row = 0;       // of the session: rows before it were of earlier ones
   // Rows of the partition before this one. Of a session that has ended early rows_received is how
   // far the node may have used them.

@@ -150,6 +150,24 @@ TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
   EXPECT_TRUE(ledger.Summary("f")->exactly_once);
 }
 
+// Its node ended before it was given a row, and took the right to the rest of the partition along.
+TEST(FeedLedgerTest, ASessionThatCameToNothingHidesNoRowsOfThoseBefore) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
+  PartitionReport taken_back = At(0, State::kFailed, 45, 1);
+  taken_back.rows_acked = 45;
+  ASSERT_THAT(ledger.Report("f", taken_back), IsOk());
+  PartitionReport rest = At(0, State::kFeeding, 45, 2);
+  rest.first_row = rest.rows_acked = 45;
+  ASSERT_THAT(ledger.Report("f", rest), IsOk());
+  rest.state = State::kFailed;
+  ASSERT_THAT(ledger.Report("f", rest), IsOk());
+  EXPECT_TRUE(ledger.Summary("f")->exactly_once);
+  ASSERT_THAT(ledger.Report("f", At(0, State::kFeeding, 0, 3)), IsOk());
+  EXPECT_EQ(ledger.Partition("f", 0)->rows_refed, 45u);
+  EXPECT_FALSE(ledger.Summary("f")->exactly_once);
+}
+
 TEST(FeedLedgerTest, ATakeoverCountsByWhatIsKnownWithoutAReason) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 3), IsOk());

@@ -171,6 +171,7 @@ void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects)
     ++fenced_;
     return;
   }
+  if (!exit.agent_id.empty() && slot.agent_ended) return;  // whoever told it heard no answer
   for (const std::string& line : exit.stderr_tail) NoteLog(exit.executor_id, line);
   const bool not_started = exit.pid == 0 && exit.agent_id.empty() && !exit.status.ok() &&
                            exit.exit.kind == ExitStatus::Kind::kUnknown;

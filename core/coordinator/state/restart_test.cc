@@ -190,6 +190,21 @@ TEST(RestartTest, TheBackoffOfAnAgentsDeathBeginsWhenItsStreamBreaks) {
   EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
 }
 
+TEST(RestartTest, TheDeathOfAnAgentThatIsToldTwiceCountsOnce) {
+  TableFixture f(Healing(2));
+  f.Bring(SlotState::kRunning, 1);
+  f.Bring(SlotState::kConnected, 0);
+  const AgentExit death = {.executor_id = 0, .agent_id = "a0", .exit = Signal(9)};
+  f.table.AgentExited(death, &f.effects);
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  f.Silence(absl::Seconds(1));
+  ASSERT_THAT(f.effects.relaunch, ElementsAre(0));
+  f.effects = {};
+  f.table.AgentExited(death, &f.effects);
+  EXPECT_THAT(f.effects.restarts, IsEmpty());
+  EXPECT_EQ(f.table.Status(0).restarts, 1);
+}
+
 // The agent of slot 0 was killed, and another one has come before the next attempt is due.
 void KillAndReplaceEarly(TableFixture& f) {
   f.Bring(SlotState::kRunning, 0);

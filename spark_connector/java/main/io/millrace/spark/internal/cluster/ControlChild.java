@@ -113,8 +113,7 @@ final class ControlChild {
       return child;
     } catch (ExecutionException | TimeoutException e) {
       child.kill();
-      throw new MillraceException(
-          StatusCode.UNAVAILABLE,
+      throw new EndedException(
           "the " + name + " (" + program + " on " + Hosts.local() + ") "
               + (e instanceof TimeoutException ? "said nothing for 60 s" : "ended at once") + child.lastLines());
     } catch (InterruptedException e) {
@@ -186,8 +185,21 @@ final class ControlChild {
     }
   }
 
+  private static final class EndedException extends MillraceException {
+    private static final long serialVersionUID = 1L;
+
+    EndedException(String message) {
+      super(StatusCode.UNAVAILABLE, message);
+    }
+  }
+
   private MillraceException endedError() {
-    return new MillraceException(StatusCode.UNAVAILABLE, "the " + name + " has ended" + lastLines());
+    return new EndedException("the " + name + " has ended" + lastLines());
+  }
+
+  /** Whether a request has failed so since the child has ended. */
+  static boolean hasEnded(MillraceException e) {
+    return e instanceof EndedException || e.getCause() instanceof EndedException;
   }
 
   // -------------------------------------------------------------------------------------- its output

@@ -16,10 +16,6 @@ import org.slf4j.LoggerFactory;
 final class CoordinatorLink {
   private static final Logger LOG = LoggerFactory.getLogger(CoordinatorLink.class);
   private static final long IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
-  /** How gRPC begins to say that nobody listens. */
-  private static final String UNREACHABLE = "failed to connect";
-  /** Agents, and then gateways, that may end one after the other while one request is under way. */
-  static final int MAX_WAYS = 5;
 
   private final String clusterId;
   private final CoordinatorAddress coordinator;
@@ -64,21 +60,31 @@ final class CoordinatorLink {
   }
 
   /**
-   * Sends a request and waits for its answer.
+   * Sends a request and waits for its answer: also for one that comes late, as the coordinator was stopped or out of
+   * reach ({@link Retries}).
    *
    * @throws MillraceException what was answered; UNAVAILABLE if nobody can be asked
    */
   JsonObject call(String method, Params params) {
-    for (int way = 1; ; way++) {
+    return call(method, params, Retries.patient(method));
+  }
+
+  /** As {@link #call}, once the coordinator is there: of a request that may be left out. */
+  JsonObject tryCall(String method, Params params) {
+    return call(method, params, Retries.impatient(method));
+  }
+
+  private JsonObject call(String method, Params params, Retries retries) {
+    while (true) {
       ControlChild child = child();
       try {
         return child.call(method, params);
       } catch (MillraceException e) {
-        // A node has finished, and its agent with it, or an agent was killed: there is another way.
-        if (e.code() == StatusCode.UNAVAILABLE && !child.isAlive() && way < MAX_WAYS) {
+        if (retries.mayGoOn(e)) {
+          retries.pause(e);
           continue;
         }
-        if (e.code() == StatusCode.UNAVAILABLE && e.getMessage().startsWith(UNREACHABLE)) {
+        if (Retries.isUnreachable(e)) {
           throw new MillraceException(
               StatusCode.UNAVAILABLE,
               "cluster " + clusterId + " has ended, or " + Hosts.local() + " cannot reach its coordinator at "

@@ -66,7 +66,7 @@ public final class FeedLedger {
   public void report(
       PartitionReport report, PartitionState state, SessionState session, MillraceException error) {
     try {
-      link.call("report", report.params(state, session).and("error", errorJson(error)));
+      link.tryCall("report", report.params(state, session).and("error", errorJson(error)));
     } catch (MillraceException e) {
       LOG.warn("the ledger did not take a partition: {}", e.getMessage());
     }

@@ -9,7 +9,6 @@ import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionState;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -22,16 +21,14 @@ import org.slf4j.LoggerFactory;
  */
 public final class FollowedSession {
   private static final Logger LOG = LoggerFactory.getLogger(FollowedSession.class);
-  /** How often the ledger is told of the end, should an agent or its connection be lost meanwhile. */
-  private static final int MAX_TELLS = 5;
-  private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
-
   private final Runnable wake;
   private final Function<Params, CompletableFuture<JsonObject>> sender;
   private final FeedSession session;
   private final PartitionReport report;
   private volatile CompletableFuture<JsonObject> begun;
   private final CompletableFuture<Void> ended = new CompletableFuture<>();
+  private volatile boolean beginning; // awaitBegun() is at it
+  private volatile boolean known;
   private volatile boolean received;
   private volatile boolean takenOver;
   // The site's thread alone has these.
@@ -40,7 +37,8 @@ public final class FollowedSession {
   private boolean toldReceived;
   private long toldRows;
   private long toldAcked;
-  private int untold; // how often the end could not be told
+  private final Retries retries = Retries.patient("report"); // of the end
+  private boolean untold; // the end could not be told
   private long untoldNanos;
 
   /** Tells the beginning. {@code wake} asks the thread that tells; {@code sender} sends a report. */
@@ -68,32 +66,40 @@ public final class FollowedSession {
    * @throws MillraceException if the ledger cannot be told
    */
   public boolean awaitBegun() {
+    beginning = true; // the end is told after it
     try {
-      for (int way = 1; ; way++) {
-        try {
-          ControlChild.await(begun, "report");
-          break;
-        } catch (MillraceException e) {
-          if (e.code() != StatusCode.UNAVAILABLE || way == CoordinatorLink.MAX_WAYS) {
-            throw e;
-          }
-          // A node has finished, and its agent with it, or an agent was killed: there is another way.
-          begun = tellBeginning();
-        }
-      }
+      tellBegun();
     } catch (MillraceException e) {
       takenOver = e.code() == StatusCode.ABORTED;
       if (takenOver) {
         return false;
       }
       throw e;
+    } finally {
+      beginning = false;
     }
     return true;
   }
 
-  /** Whether the ledger has said that it has the beginning. */
-  public boolean isBegun() {
-    return begun.isDone() && !begun.isCompletedExceptionally();
+  private void tellBegun() {
+    Retries retried = Retries.patient("report");
+    while (true) {
+      try {
+        ControlChild.await(begun, "report");
+        return;
+      } catch (MillraceException e) {
+        if (ended.isDone() || !retried.mayGoOn(e)) {
+          throw e;
+        }
+        retried.pause(e);
+        begun = tellBeginning();
+      }
+    }
+  }
+
+  /** Whether the ledger has said that it knows of the session. */
+  public boolean isKnown() {
+    return known || begun.isDone() && !begun.isCompletedExceptionally();
   }
 
   /** The node holds every row that it is to have: the task has ended well. */
@@ -143,7 +149,7 @@ public final class FollowedSession {
    * @param progress whether rows are a reason, and not only the end
    */
   boolean tell(boolean progress) {
-    if (!begun.isDone() || untold > 0 && System.nanoTime() - untoldNanos < TELL_AGAIN_NANOS) {
+    if (!begun.isDone() || beginning || untold && System.nanoTime() - untoldNanos < Retries.pauseNanos()) {
       return false;
     }
     boolean all = received;
@@ -178,14 +184,15 @@ public final class FollowedSession {
 
   /** Waits for the answer to what was told; returns whether all was told. For the site's thread. */
   boolean awaitAnswer() {
-    boolean known = true;
+    MillraceException unknown = null;
     try {
       ControlChild.await(answer, "report");
+      known = true;
     } catch (MillraceException e) {
       // No answer came: the agent of another node has ended, or has no connection just now, or all of the cluster has
       // ended.
       LOG.debug("the ledger did not take a partition: {}", e.getMessage());
-      known = e.code() != StatusCode.UNAVAILABLE;
+      unknown = e;
       if (e.code() == StatusCode.ABORTED && !isLast) {
         takenOver = true;
         session.abort(StatusCode.ABORTED, "another attempt has taken the partition over");
@@ -194,8 +201,9 @@ public final class FollowedSession {
     if (!isLast) {
       return false;
     }
-    if (!known && ++untold < MAX_TELLS) {
-      untoldNanos = System.nanoTime(); // nobody else tells of its end
+    untold = unknown != null && retries.mayGoOn(unknown); // nobody else tells of its end
+    if (untold) {
+      untoldNanos = System.nanoTime();
       return false;
     }
     ended.complete(null);

@@ -21,7 +21,7 @@ public final class PartitionReport {
    * @param feed of the ledger
    * @param target null if no node was found
    * @param partition of the ledger
-   * @param feederAttempt Spark's task attempt id
+   * @param feederAttempt grows with each session of the partition
    * @param firstRow of the session: rows before it were acknowledged to earlier ones
    * @param refedReason why the partition is fed again; "" if it is not
    * @param rowsBefore how far the node of the session before may have used the rows, as its task said: the ledger may

@@ -29,6 +29,8 @@ import org.apache.spark.util.LongAccumulator;
  */
 final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<FeedOutcome>> {
   private static final long serialVersionUID = 1L;
+  /** Of one task: the next one's attempts are greater. */
+  private static final int MAX_SESSIONS = 1024;
 
   private final FeedPlan plan;
   private final EncoderFactory<T> encoders;
@@ -40,13 +42,21 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     this.rowsFed = rowsFed;
   }
 
-  /** A partition's rows, which Spark gives once. */
+  /** A partition's rows, which Spark gives once, and how far sessions have come with them. */
   private static final class Source<T> {
     final Iterator<T> rows;
     boolean touched; // Spark has made a row
+    long rowsBefore; // so far the node of the last session may have used them
+    private int sessions;
 
-    Source(Iterator<T> rows) {
+    Source(Iterator<T> rows, long rowsBefore) {
       this.rows = rows;
+      this.rowsBefore = rowsBefore;
+    }
+
+    /** What the ledger knows the next session by: it grows with each one of a partition, as Spark's ids do. */
+    long nextAttempt(TaskContext task) {
+      return task.taskAttemptId() * MAX_SESSIONS + Math.min(sessions++, MAX_SESSIONS - 1);
     }
   }
 
@@ -64,7 +74,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     TaskContext task = TaskContext.get();
     String feeder = SparkEnv.get().executorId();
     NodeFinder finder = new NodeFinder(plan, site, task, index);
-    Source<T> source = new Source<>(rows);
+    Source<T> source = new Source<>(rows, plan.rowsBefore(index));
     try {
       while (true) {
         FeedTarget target = finder.lookPatiently();
@@ -73,7 +83,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         }
         if (!target.isRunning()) {
           // Were this task to wait, the one that starts the node might find no core.
-          return FeedOutcome.later(index, plan.rowsBefore(index), feeder, refedReason(index));
+          return FeedOutcome.later(index, source.rowsBefore, feeder, refedReason(index));
         }
         if (task.attemptNumber() > 0 && finder.waitForTwin(target)) {
           continue;
@@ -87,6 +97,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         if (outcome.kind != FeedOutcome.Kind.AGAIN || source.touched) {
           return outcome;
         }
+        source.rowsBefore = outcome.rows;
       }
     } catch (MillraceException e) {
       if (e.code() == StatusCode.CANCELLED) {
@@ -110,15 +121,15 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     String refed = refedReason(index);
     long firstRow = plan.determinate ? target.resumeRow : 0;
     Movable movable = plan.determinate ? Movable.ANY_ROW : Movable.WHOLE;
+    long attempt = source.nextAttempt(task);
     PartitionReport report =
-        new PartitionReport(
-            plan.feed, index, target, task.taskAttemptId(), firstRow, refed, plan.rowsBefore(index), movable);
+        new PartitionReport(plan.feed, index, target, attempt, firstRow, refed, source.rowsBefore, movable);
     SessionOptions options =
         SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
             .queue(plan.queue)
             .partition(index % plan.partitions)
             .dataEpoch(index / plan.partitions)
-            .feederAttempt(task.taskAttemptId())
+            .feederAttempt(attempt)
             .firstRow(firstRow)
             .feedTimeoutMillis(plan.feedTimeoutMillis)
             .sharedMemory(plan.sharedMemory)
@@ -142,12 +153,15 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       return FeedOutcome.received(index, rowCount, feeder);
     } catch (MillraceException e) {
       SessionEnd end = session.state().end;
+      if (end != SessionEnd.OPEN) {
+        told.awaitEndTold(); // whether the ledger knows of the session
+      }
       if (told.isTakenOver()) {
         throw takenOver(session);
       }
       if (end == SessionEnd.TERMINATED) {
         finder.stopAsking(target);
-        return FeedOutcome.again(index, rowsInDoubt(told, index), feeder, e.getMessage());
+        return FeedOutcome.again(index, rowsInDoubt(told, source), feeder, e.getMessage());
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
         boolean gone = finder.isGone(target);
@@ -156,7 +170,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
           throw e;
         }
         String why = gone ? target.node + " ended" : e.getMessage();
-        return FeedOutcome.again(index, rowsInDoubt(told, index), feeder, why);
+        return FeedOutcome.again(index, rowsInDoubt(told, source), feeder, why);
       }
       throw e;
     } finally {
@@ -169,8 +183,8 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
   }
 
   /** What the session before this one left in doubt is counted once the ledger has this one's beginning. */
-  private long rowsInDoubt(FollowedSession told, int index) {
-    return told.isBegun() ? told.state().rowsInDoubt() : plan.rowsBefore(index);
+  private static long rowsInDoubt(FollowedSession told, Source<?> source) {
+    return told.isKnown() ? told.state().rowsInDoubt() : source.rowsBefore;
   }
 
   /** Another attempt of this task feeds the partition, on another executor: this one ends, without being a failure. */

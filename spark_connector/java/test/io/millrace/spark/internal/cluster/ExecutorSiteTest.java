@@ -82,6 +82,47 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     site.leave();
   }
 
+  /** Of a coordinator that was stopped for so long that connections broke: more often than agents may be killed. */
+  private static String failsSevenTimes(String message, String then) {
+    return "n=$(cat \"$0.n\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$0.n\"; if [ $n -lt 7 ]; then "
+        + "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"UNAVAILABLE\\\","
+        + "\\\"message\\\":\\\"" + message + "\\\"}}\"; else " + then + "; fi";
+  }
+
+  @Test
+  public void aCoordinatorThatIsLateIsAskedAgain() throws Exception {
+    String answer = "echo \"{\\\"id\\\":$id,\\\"result\\\":" + LOOKUP.replace("\"", "\\\"") + "}\"";
+    fake("'gateway lookup') " + failsSevenTimes("failed to connect: no answer", answer) + ";;");
+    ExecutorSite site = site();
+    assertEquals(FeedTarget.State.FINISHED, site.directory().lookup("feed", 0, -1).state);
+    site.leave();
+  }
+
+  @Test
+  public void aSessionBeginsThoughTheCoordinatorIsLate() throws Exception {
+    fake("'gateway report') " + failsSevenTimes("keepalive watchdog timeout", FakeAgent.ANSWER) + ";;");
+    ExecutorSite site = site();
+    FollowedSession told = site.ledger().follow(broken(), report());
+    assertTrue(told.awaitBegun());
+    told.awaitEndTold();
+    site.leave();
+  }
+
+  @Test
+  public void aCoordinatorThatIsLateHearsOfTheEndOfASession() throws Exception {
+    FakeAgent fake =
+        fake(
+            "'gateway report') case $line in *'\"failed\"'*) "
+                + failsSevenTimes("ask again", "note told; " + FakeAgent.ANSWER)
+                + ";; *) " + FakeAgent.ANSWER + ";; esac;;");
+    ExecutorSite site = site();
+    FollowedSession told = site.ledger().follow(broken(), report());
+    assertTrue(told.awaitBegun());
+    told.awaitEndTold();
+    assertTrue(fake.log(), fake.log().contains("told\n"));
+    site.leave();
+  }
+
   /** Whoever feeds the partition next says what this session had. */
   @Test
   public void aSessionWhoseEndCannotBeToldEndsAllTheSame() throws Exception {
@@ -90,7 +131,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     ExecutorSite site = site();
     FollowedSession told = site.ledger().follow(broken(), report());
     assertTrue(told.awaitBegun());
-    assertTrue(told.isBegun());
+    assertTrue(told.isKnown());
     told.awaitEndTold();
     FeedTarget node = FeedTarget.of(Json.parseObject(LOOKUP, 4), nonce -> false);
     FollowedSession next =
@@ -172,7 +213,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   public void aClusterThatHasEndedIsNamedAsThat() throws Exception {
     fake(
         "'gateway lookup') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"UNAVAILABLE\\\","
-            + "\\\"message\\\":\\\"failed to connect to all addresses\\\"}}\";;");
+            + "\\\"message\\\":\\\"failed to connect to all addresses; last error: Connection refused\\\"}}\";;");
     ExecutorSite site = site();
     MillraceException e = assertThrows(MillraceException.class, () -> site.directory().lookup("feed", 0, -1));
     assertEquals(StatusCode.UNAVAILABLE, e.code());
