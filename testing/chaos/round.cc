@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -65,16 +66,61 @@ std::string Short(const std::string& command) {
   return text.size() <= kLong ? text : text.substr(0, kLong);
 }
 
-// How often each row was given to a program.
-std::map<int64_t, int> ReadRecords(const std::string& folder) {
-  std::map<int64_t, int> rows;
+// What programs wrote down: which rows they were given.
+struct Records {
+  struct Use {
+    int64_t row = 0;
+    size_t attempt = 0;  // of `attempts`
+  };
+  std::vector<std::string> attempts;  // "worker:1.3" is attempt 3 of worker:1
+  std::vector<Use> uses;              // by row
+};
+
+Records ReadRecords(const std::string& folder) {
+  Records records;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string bytes = ReadFile(entry.path().string()).value_or("");
     for (size_t i = 0; i + sizeof(int64_t) <= bytes.size(); i += sizeof(int64_t)) {
-      int64_t id = 0;
-      std::memcpy(&id, bytes.data() + i, sizeof(id));
-      ++rows[id];
+      Records::Use use = {.attempt = records.attempts.size()};
+      std::memcpy(&use.row, bytes.data() + i, sizeof(use.row));
+      records.uses.push_back(use);
     }
+    records.attempts.push_back(entry.path().stem().string());
+  }
+  std::sort(records.uses.begin(), records.uses.end(),
+            [](const Records::Use& a, const Records::Use& b) {
+              return std::tie(a.row, a.attempt) < std::tie(b.row, b.attempt);
+            });
+  return records;
+}
+
+// How the rows of a call were used.
+struct CallRows {
+  int64_t missing = 0;
+  int64_t extra = 0;                  // uses of a row after the first
+  std::vector<std::string> repeated;  // "rows 7 to 9 by worker:1.3, worker:0.0"
+};
+
+CallRows RowsOf(const Records& records, int64_t first, int64_t end) {
+  CallRows rows;
+  auto use = std::lower_bound(records.uses.begin(), records.uses.end(), first,
+                              [](const Records::Use& a, int64_t row) { return a.row < row; });
+  std::string users;  // of the rows from `since` on, if several had them
+  int64_t since = first;
+  for (int64_t row = first; row <= end; ++row) {
+    std::vector<absl::string_view> now;
+    for (; row < end && use != records.uses.end() && use->row == row; ++use) {
+      now.push_back(records.attempts[use->attempt]);
+    }
+    if (row < end && now.empty()) ++rows.missing;
+    if (now.size() > 1) rows.extra += static_cast<int64_t>(now.size()) - 1;
+    std::string text = now.size() > 1 ? absl::StrJoin(now, ", ") : "";
+    if (text == users) continue;
+    if (!users.empty()) {
+      rows.repeated.push_back(absl::StrCat("rows ", since, " to ", row - 1, " by ", users));
+    }
+    users = std::move(text);
+    since = row;
   }
   return rows;
 }
@@ -317,34 +363,29 @@ class Round {
   }
 
   void CheckLedger() {
-    const std::map<int64_t, int> rows = ReadRecords(record());
-    for (const Call& call : calls_) CheckCall(call, rows);
+    const Records records = ReadRecords(record());
+    for (const Call& call : calls_) CheckCall(call, records);
     const int64_t fed = calls_.empty() ? 0 : calls_.back().first + calls_.back().rows;
-    if (!rows.empty() && (rows.begin()->first < 0 || rows.rbegin()->first >= fed)) {
+    const std::vector<Records::Use>& uses = records.uses;
+    if (!uses.empty() && (uses.front().row < 0 || uses.back().row >= fed)) {
       Violation("a row was used that nobody has fed");
     }
   }
 
-  void CheckCall(const Call& call, const std::map<int64_t, int>& rows) {
+  void CheckCall(const Call& call, const Records& records) {
     if (!call.ok) return;  // nobody knows how many
-    int64_t missing = 0;
-    int64_t extra = 0;
-    for (int64_t id = call.first; id < call.first + call.rows; ++id) {
-      const auto found = rows.find(id);
-      (found == rows.end() ? missing : extra) += found == rows.end() ? 1 : found->second - 1;
-    }
-    if (missing > 0) {
-      Violation(absl::StrCat(missing, " of rows ", call.first, " to ", call.first + call.rows - 1,
-                             " were not used"));
-    }
-    if (extra > call.rows_refed && (call.exactly_once || !LosesFeeders())) {
-      Violation(absl::StrCat(extra, " of rows ", call.first, " to ", call.first + call.rows - 1,
-                             " were used once more, ", call.rows_refed,
+    const CallRows rows = RowsOf(records, call.first, call.first + call.rows);
+    const std::string which =
+        absl::StrCat(" of rows ", call.first, " to ", call.first + call.rows - 1);
+    if (rows.missing > 0) Violation(absl::StrCat(rows.missing, which, " were not used"));
+    if (rows.extra > call.rows_refed && (call.exactly_once || !LosesFeeders())) {
+      Violation(absl::StrCat(rows.extra, which, " were used once more, ", call.rows_refed,
                              " counted as fed again, and exactly_once is ",
                              call.exactly_once ? "true" : "false"));
+      for (const std::string& line : rows.repeated) Violation(line);
     }
     MutexLock lock(&mu_);
-    if (extra > call.rows_refed) outcome_.rows_untold += extra - call.rows_refed;
+    if (rows.extra > call.rows_refed) outcome_.rows_untold += rows.extra - call.rows_refed;
   }
 
   const Plan& plan_;
