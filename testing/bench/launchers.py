@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -160,6 +161,11 @@ def _rendezvous(arguments, reports):
         return
     with tempfile.TemporaryDirectory(prefix="millrace-") as folder:
         for clients in arguments.clients:
+            _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if 2 * clients + 100 > descriptors:
+                print(f"join, {clients} nodes: TCPStore's server takes two descriptors for each client, and may have "
+                      f"{descriptors} here (ulimit -Hn): left out")  # fmt: skip
+                continue
             seconds = _in_turns(arguments.reps, lambda n=clients: _joined(arguments, n, folder),
                                 lambda n=clients: _stored(arguments, n))  # fmt: skip
             _compare(reports, "join", clients, *seconds, f"TCPStore of PyTorch {version.stdout.strip()}")
