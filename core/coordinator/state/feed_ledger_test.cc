@@ -136,12 +136,17 @@ TEST(FeedLedgerTest, WhatASessionHadWhoseEndWasNotToldIsCounted) {
   EXPECT_EQ(ledger.Partition("f", 1)->rows_refed, 15u);
 }
 
+// The first session of partition 0 has ended at row 45, all of it acknowledged.
+void EndAtRow45(FeedLedger& ledger) {
+  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
+  PartitionReport ended = At(0, State::kFailed, 45, 1);
+  ended.rows_acked = 45;
+  ASSERT_THAT(ledger.Report("f", ended), IsOk());
+}
+
 TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
   FeedLedger ledger;
-  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
-  PartitionReport terminated = At(0, State::kFailed, 45, 1);
-  terminated.rows_acked = 45;
-  ASSERT_THAT(ledger.Report("f", terminated), IsOk());
+  EndAtRow45(ledger);
   PartitionReport rest = At(0, State::kFeeding, 45, 2);
   rest.first_row = 45;
   rest.refed_reason = "worker:1 reads no more";
@@ -153,10 +158,7 @@ TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
 // Its node ended before it was given a row, and took the right to the rest of the partition along.
 TEST(FeedLedgerTest, ASessionThatCameToNothingHidesNoRowsOfThoseBefore) {
   FeedLedger ledger;
-  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
-  PartitionReport taken_back = At(0, State::kFailed, 45, 1);
-  taken_back.rows_acked = 45;
-  ASSERT_THAT(ledger.Report("f", taken_back), IsOk());
+  EndAtRow45(ledger);
   PartitionReport rest = At(0, State::kFeeding, 45, 2);
   rest.first_row = rest.rows_acked = 45;
   ASSERT_THAT(ledger.Report("f", rest), IsOk());
