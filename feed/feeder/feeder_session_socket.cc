@@ -33,7 +33,6 @@ absl::Status FeedSession::OnTerminated(const TerminatedFrame& frame) {
       return Bad("TERMINATED: row", frame.row, "is more than was sent,", state_.sent_rows);
     }
     // What the program has not been given it does not use any more.
-    state_.had_rows = state_.sent_rows;
     state_.sent_rows = std::max(state_.acked_rows, frame.row);
     EndLocked(
         SessionEnd::kTerminated,

@@ -360,10 +360,11 @@ absl::StatusOr<bool> ZmqSocket::Send(std::vector<ZmqMessage>&& parts) {
     while (zmq_msg_send(&parts[i].msg_, handle_, flags) < 0) {
       const int error = zmq_errno();
       if (error == EINTR) continue;
-      // Only the first part can find no connection: libzmq drops the rest of a message whose
-      // connection goes away, and the monitor tells.
-      if (error == EAGAIN && i == 0) return false;
-      return ZmqError(error, "cannot send");
+      if (error != EAGAIN) return ZmqError(error, "cannot send");
+      if (i == 0) return false;
+      // The connection goes away in the middle of the message, and the monitor tells. libzmq drops
+      // the parts up to the last one, which it has to be given: it would drop what follows instead.
+      break;
     }
   }
   parts.clear();

@@ -181,7 +181,8 @@ class ZmqSocket {
   [[nodiscard]] absl::Status Connect(const std::string& endpoint);
 
   // Queues one multipart message. Returns false, and leaves `parts` as they were, if there is no
-  // connection (any more) to queue it for. `parts` must not be empty.
+  // connection (any more) to queue it for. Nothing that is queued for a connection that goes away
+  // is sent. `parts` must not be empty.
   [[nodiscard]] absl::StatusOr<bool> Send(std::vector<ZmqMessage>&& parts);
 
   // Takes one whole multipart message, or nullopt if none has arrived.

@@ -219,6 +219,24 @@ TEST_F(ZmqSocketTest, TheDeathOfThePeerIsAnEventAndSendsFindNoConnection) {
   }));
 }
 
+// As that of a feeder whose key is refused. libzmq sees it about once a millisecond, mostly between
+// two parts.
+TEST_F(ZmqSocketTest, AConnectionThatGoesAwayWithinAMessageTakesItAlong) {
+  for (int i = 0; i < 5; ++i) {
+    ZmqSocket push = NewPush(ipc_, "wrong");
+    push.DetachMessagesFromThread();
+    absl::StatusOr<bool> sent = true;
+    std::atomic<bool> done = false;
+    Thread sender("sender", [&] {
+      while (sent.ok() && *sent) sent = push.Send(Parts(std::vector<std::string>(50, "part")));
+      push.DetachMessagesFromThread();
+      done = true;
+    });
+    ASSERT_TRUE(PumpUntil([&] { return done.load(); }));
+    ASSERT_THAT(sent, IsOkAndHolds(false));
+  }
+}
+
 TEST_F(ZmqSocketTest, AnIpcConnectionGetsALargeSendBuffer) {
   int allowed = 0;
   std::ifstream("/proc/sys/net/core/wmem_max") >> allowed;
