@@ -115,6 +115,14 @@ void EqualSteps::Arrived(absl::string_view call, int64_t rows) {
   arrived_[std::string(call)] += rows;
 }
 
+void EqualSteps::Begun(absl::string_view call) {
+  if (call == call_) {
+    answered_ = false;
+  } else if (begun_.emplace(call).second) {
+    untold_.emplace(call);
+  }
+}
+
 std::optional<ReceiverRows> EqualSteps::Report(absl::Duration now,
                                                absl::FunctionRef<bool()> complete) {
   due_ = absl::InfiniteDuration();

@@ -107,10 +107,10 @@ class EqualSteps {
 
   // Rows of this call have come; or (negative) are gone again without having been given out.
   void Arrived(absl::string_view call, int64_t rows);
-  // A session of this call has come: the coordinator is to know that there is such a call.
-  void Begun(absl::string_view call) {
-    if (call != call_ && begun_.emplace(call).second) untold_.emplace(call);
-  }
+  // A session of this call has come: the coordinator is to know that there is such a call. One of
+  // the call that is under way has more rows, be it those of a lost connection once more: what was
+  // answered does not hold, and nothing is filled before they are here.
+  void Begun(absl::string_view call);
 
   // What is to be told, if anything is by now: at once what others wait for, and what changes
   // little a moment later. `complete`: whether all sessions of the call have all their rows here.
@@ -141,7 +141,7 @@ class EqualSteps {
   int64_t granted_ = 0;
   bool last_ = false;
   uint64_t question_ = 0;
-  bool answered_ = false;  // question_, in this generation
+  bool answered_ = false;  // question_, in this generation, and no session has come since
   absl::Status error_;
   bool error_taken_ = false;  // error_, at least once
   bool fatal_ = false;        // error_ stays

@@ -312,6 +312,33 @@ TEST_F(ReceiveQueueTest, ABatchIsFilledWithRowsAsTheyWereReceived) {
   EXPECT_THAT(Values(delivery.repeated[0]), ElementsAre(0));
 }
 
+// Its steps are granted by the time its connection breaks, and are enough for the rows that come
+// again: none of them may be filled while they are under way.
+TEST_F(ReceiveQueueTest, NoBatchIsFilledWhileRowsOfALostConnectionComeAgain) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/true), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr lost = Train(0);
+  FeedAll(lost, 4);
+  ReceiverGrant grant = {.queue = "input", .feed_id = "f1", .generation = 1, .question = 1};
+  queue_.equal()->Grant(grant);
+  EXPECT_EQ(AskFor(2), State::kWait);
+  ASSERT_EQ(queue_.ReportEqual(absl::ZeroDuration())->answer, 1);
+  grant.steps = 3;
+  grant.last = true;
+  queue_.equal()->Grant(grant);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  queue_.Disconnect(lost.get(), absl::UnavailableError("lost"));
+  SessionPtr again = Train(0);
+  Use();
+  EXPECT_EQ(AskFor(2), State::kWait);
+  EXPECT_FALSE(queue_.ReportEqual(absl::Seconds(1)).has_value());
+  FeedAll(again, 4);
+  ASSERT_EQ(queue_.Fill(), State::kReady);
+  EXPECT_THAT(TakeAll(), ElementsAre(0, 1));
+  EXPECT_THAT(Next(2), ElementsAre(2, 3));
+  EXPECT_EQ(queue_.ReportEqual(absl::Seconds(2))->rows, 6);
+}
+
 // All rows are acknowledged long before a slow rank has taken the steps that only repeat some.
 TEST_F(ReceiveQueueTest, RepeatedBatchesAreGivenOutThoughTheFeedHasEnded) {
   ASSERT_THAT(queue_.SetEqual(2, /*pad=*/true), IsOk());

@@ -27,8 +27,16 @@ TEST(SchedulesTest, TheSameSeedsHold) { RunSeeds(1, 400); }
 
 // They had found something.
 TEST(SchedulesTest, SomeSeedsHoldAgain) {
-  const std::vector<uint64_t> feed = {
-      9390, 12089, 14370, 18789, 18966, 28308, 1030494, 1039439, 7882273569975276756};
+  const std::vector<uint64_t> feed = {9390,
+                                      12089,
+                                      14370,
+                                      18789,
+                                      18966,
+                                      28308,
+                                      1030494,
+                                      1039439,
+                                      1213656595109415636,
+                                      7882273569975276756};
   const std::vector<uint64_t> plane = {4476, 4584, 9005488, 20000218, 8000025043};
   for (const uint64_t seed : SeedWorld() == "feed" ? feed : plane) RunSeeds(seed, 1);
 }
