@@ -35,7 +35,7 @@
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr absl::Duration kPatience = absl::Seconds(100);
 constexpr int kNodes = 18;  // that are killed in each case
 // The program takes so many rows at a time, and nobody has to say that there are no more.
 constexpr int64_t kBite = 500;

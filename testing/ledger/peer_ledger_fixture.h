@@ -88,9 +88,9 @@ class PeerLedgerFixture : public ::testing::TestWithParam<uint64_t> {
                                 "--check-results",
                                 mode == "inference" ? "echo" : "none",
                                 "--deadline",
-                                "80",
+                                "240",
                                 "--feed-timeout",
-                                "20"});
+                                "60"});
   }
 
   // SIGKILL for the node; then there is another one.
