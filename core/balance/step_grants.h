@@ -30,7 +30,7 @@ struct RankRows {
   // The question() to which this is the answer: `rows` are all that it will have; 0: none.
   uint64_t answer = 0;
   int64_t rows = 0;
-  // In earlier generations of the call.
+  // In earlier generations of the call, and what does not follow from `rows`.
   int64_t dropped = 0;
   int64_t repeated = 0;
   bool can_repeat = false;  // its process has had rows of the call

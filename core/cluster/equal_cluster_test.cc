@@ -241,6 +241,22 @@ TEST_F(EqualClusterTest, EveryCallEndsTogether) {
   EXPECT_EQ(rows_, rows);
 }
 
+// Two ranks only repeat rows, at their own pace, when the next call begins.
+TEST_F(EqualClusterTest, ASlowRankTakesItsPaddedStepsBeforeThoseOfTheNextCall) {
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start({"pad", "10", "slow"});
+  ASSERT_THAT(cluster, IsOk());
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{2000, 10, 10}, {50, 50, 50}}) {
+    const absl::StatusOr<TrainResult> result =
+        (*cluster)->Train(Source(sizes), {.feed_timeout = absl::Seconds(60)});
+    ASSERT_THAT(result, IsOk());
+    EXPECT_EQ(result->rows, Sum(sizes));
+  }
+  EXPECT_THAT((*cluster)->EndFeed(), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_EQ(Steps(), 205) << Said();
+}
+
 TEST_F(EqualClusterTest, AKilledRankIsTheErrorOfAllOthersAtOnce) {
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start({"drop", "4", "die:20"});
   ASSERT_THAT(cluster, IsOk());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "core/base/status_matchers.h"
@@ -307,6 +308,33 @@ TEST(FeedGatewayTest, ASlowNodeGetsLittleAndGivesBackTheRest) {
   EXPECT_EQ(busy->executor_id(), -1);
 }
 
+// Some message of the coordinator is so.
+bool Hears(FakeAgent& agent, absl::FunctionRef<bool(const v1::CoordinatorMessage&)> is_so) {
+  return agent.WaitUntil([&](const FakeAgent& hearing) {
+    const std::vector<v1::CoordinatorMessage> received = hearing.received();
+    return std::any_of(received.begin(), received.end(), is_so);
+  });
+}
+
+// Its program reads in batches of four rows, as many as all others.
+bool JoinEqual(FakeAgent& agent) {
+  v1::AgentMessage join;
+  join.mutable_equal_join()->set_queue("input");
+  join.mutable_equal_join()->set_batch_rows(4);
+  agent.Send(join);
+  return Hears(agent, [](const v1::CoordinatorMessage& message) { return message.has_equal(); });
+}
+
+// Rows of the call; a generation of 0 says that it has begun.
+void TellRows(FakeAgent& agent, absl::string_view feed_id, uint64_t generation, int64_t rows) {
+  v1::AgentMessage message;
+  message.mutable_equal_rows()->set_queue("input");
+  message.mutable_equal_rows()->set_feed_id(std::string(feed_id));
+  message.mutable_equal_rows()->set_generation(generation);
+  message.mutable_equal_rows()->set_rows(rows);
+  agent.Send(message);
+}
+
 TEST(FeedGatewayTest, OfRanksThatEndTogetherThatWithTheFewestRowsIsFed) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
@@ -319,17 +347,8 @@ TEST(FeedGatewayTest, OfRanksThatEndTogetherThatWithTheFewestRowsIsFed) {
   lookup.set_feed_id("f");
   lookup.set_executor_id(0);
   EXPECT_FALSE((*gateway)->Lookup(lookup)->level());
-  v1::AgentMessage join;
-  join.mutable_equal_join()->set_queue("input");
-  join.mutable_equal_join()->set_batch_rows(4);
-  for (FakeAgent* agent : {first.get(), second.get()}) {
-    agent->Send(join);
-    ASSERT_TRUE(agent->WaitUntil([](const FakeAgent& joined) {
-      const std::vector<v1::CoordinatorMessage> received = joined.received();
-      return std::any_of(received.begin(), received.end(),
-                         [](const v1::CoordinatorMessage& message) { return message.has_equal(); });
-    }));
-  }
+  ASSERT_TRUE(JoinEqual(*first));
+  ASSERT_TRUE(JoinEqual(*second));
   EXPECT_TRUE((*gateway)->Lookup(lookup)->level());
 
   const auto report = [&](int partition, int executor_id, v1::PartitionState state) {
@@ -341,15 +360,6 @@ TEST(FeedGatewayTest, OfRanksThatEndTogetherThatWithTheFewestRowsIsFed) {
     request.set_state(state);
     request.set_rows_received(state == v1::PARTITION_STATE_RECEIVED ? 20 : 0);
     EXPECT_THAT((*gateway)->Report(request), IsOk());
-  };
-  // Rows of the call; a generation of 0 says that it has begun.
-  const auto have = [](FakeAgent& agent, uint64_t generation, int64_t rows) {
-    v1::AgentMessage message;
-    message.mutable_equal_rows()->set_queue("input");
-    message.mutable_equal_rows()->set_feed_id("f");
-    message.mutable_equal_rows()->set_generation(generation);
-    message.mutable_equal_rows()->set_rows(rows);
-    agent.Send(message);
   };
   const auto ask = [&](int partition, bool patient) {
     v1::LookupRequest request;
@@ -371,27 +381,52 @@ TEST(FeedGatewayTest, OfRanksThatEndTogetherThatWithTheFewestRowsIsFed) {
     });
   };
   report(0, 0, v1::PARTITION_STATE_FEEDING);
-  have(*first, 0, 0);
-  ASSERT_TRUE(first->WaitUntil([](const FakeAgent& agent) {
-    const std::vector<v1::CoordinatorMessage> received = agent.received();
-    return std::any_of(received.begin(), received.end(), [](const v1::CoordinatorMessage& message) {
-      return message.equal_grant().generation() == 1;
-    });
+  TellRows(*first, "f", 0, 0);
+  ASSERT_TRUE(Hears(*first, [](const v1::CoordinatorMessage& message) {
+    return message.equal_grant().generation() == 1;
   }));
   EXPECT_EQ(ask(1, /*patient=*/true).executor_id(), 1);
   report(1, 1, v1::PARTITION_STATE_FEEDING);
-  have(*first, 1, 20);
+  TellRows(*first, "f", 1, 20);
   EXPECT_TRUE(waits(2, "worker:1", 0));
   // What is next is fed; the other one is not, but has more.
   report(0, 0, v1::PARTITION_STATE_RECEIVED);
-  have(*second, 1, 19);
+  TellRows(*second, "f", 1, 19);
   EXPECT_TRUE(waits(2, "worker:1", 19));
-  have(*second, 1, 21);
+  TellRows(*second, "f", 1, 21);
   EXPECT_TRUE(Eventually([&] { return ask(2, /*patient=*/true).executor_id() == 0; }));
   EXPECT_TRUE(waits(3, "worker:0", 20));
   // Whoever does not wait is told by what will have come: some 20 more for each.
   report(1, 1, v1::PARTITION_STATE_RECEIVED);
   EXPECT_EQ(ask(3, /*patient=*/false).executor_id(), 1);
+}
+
+// Nothing is reported of it any more: it is fed, and waits for its turn.
+TEST(FeedGatewayTest, RanksAreAskedAboutACallThatBeginsWhenAnotherIsClosed) {
+  auto coordinator = StartCluster(1, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 1), IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("g", "input", 1), IsOk());
+  auto agent = Dial(*coordinator, 0);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  ASSERT_TRUE(JoinEqual(*agent));
+  TellRows(*agent, "f", 0, 0);
+  TellRows(*agent, "g", 0, 0);
+  ASSERT_TRUE(Hears(*agent, [](const v1::CoordinatorMessage& message) {
+    return message.equal_grant().feed_id() == "f";
+  }));
+  v1::ReportRequest report;
+  report.set_feed_id("g");
+  report.set_executor_id(0);
+  report.set_feeder_attempt(1);
+  report.set_state(v1::PARTITION_STATE_RECEIVED);
+  report.set_rows_received(8);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  coordinator->CloseFeed("f");
+  EXPECT_TRUE(Hears(*agent, [](const v1::CoordinatorMessage& message) {
+    return message.equal_grant().feed_id() == "g" && message.equal_grant().question() != 0;
+  }));
 }
 
 TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {

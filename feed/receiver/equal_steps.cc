@@ -27,33 +27,32 @@ void EqualSteps::Take(int64_t repeated) {
 
 int64_t EqualSteps::InBatches() const {
   MutexLock lock(&mu_);
-  return (granted_ - left_) * batch_rows_ - repeated_;
+  return InBatchesLocked();
 }
+
+int64_t EqualSteps::InBatchesLocked() const { return (granted_ - left_) * batch_rows_ - repeated_; }
 
 int64_t EqualSteps::Rows() const {
   const auto arrived = arrived_.find(call_);
   return (arrived == arrived_.end() ? 0 : arrived->second) - before_;
 }
 
+int64_t EqualSteps::RepeatedTooEarly() const {
+  if (!last_) return 0;
+  const int64_t missing = std::max<int64_t>(0, granted_ * batch_rows_ - Rows());
+  return std::max<int64_t>(0, repeated_ - missing);
+}
+
 void EqualSteps::Grant(const ReceiverGrant& grant) {
   if (grant.feed_id != call_) {
-    // Rows of the calls before it are of no interest any more.
-    for (auto it = arrived_.begin(); it != arrived_.end();) {
-      it = it->first == call_ ? arrived_.erase(it) : std::next(it);
+    // A call is over for its feeder when all rows are used: steps that repeat some may be left.
+    const bool unfinished = last_ && !aborted_ && error_.ok() && owes();
+    if (unfinished && grant.error.ok()) {
+      next_ = grant;
+      return;
     }
-    call_ = grant.feed_id;
-    begun_.erase(call_);
-    untold_.erase(call_);
-    before_ = dropped_before_ = repeated_before_ = dropped_ = repeated_ = 0;
-    {
-      MutexLock lock(&mu_);
-      left_ = granted_ = 0;
-    }
-    generation_ = 0;
-    repeat.clear();
-    fatal_ = aborted_ = false;
-    // An error of the call before stays until NextBatch has returned it.
-    if (error_taken_) error_ = absl::OkStatus();
+    BeginCall(grant.feed_id);
+    if (unfinished) SetError(grant.error);  // not all ranks will take these steps
   }
   if (aborted_) return;
   if (grant.generation != generation_) BeginGeneration(grant);
@@ -72,10 +71,43 @@ void EqualSteps::Grant(const ReceiverGrant& grant) {
   }
 }
 
+void EqualSteps::BeginNextCall() {
+  if (next_.has_value() && left() == 0) Grant(*std::exchange(next_, std::nullopt));
+}
+
+void EqualSteps::BeginCall(absl::string_view feed_id) {
+  // Rows of the calls before it are of no interest any more.
+  for (auto it = arrived_.begin(); it != arrived_.end();) {
+    it = it->first == call_ ? arrived_.erase(it) : std::next(it);
+  }
+  call_ = std::string(feed_id);
+  begun_.erase(call_);
+  untold_.erase(call_);
+  next_.reset();
+  before_ = dropped_before_ = repeated_before_ = dropped_ = repeated_ = 0;
+  {
+    MutexLock lock(&mu_);
+    left_ = granted_ = 0;
+  }
+  generation_ = 0;
+  question_ = 0;
+  repeat.clear();
+  fatal_ = aborted_ = false;
+  // An error of the call before stays until NextBatch has returned it.
+  if (error_taken_) error_ = absl::OkStatus();
+}
+
 void EqualSteps::BeginGeneration(const ReceiverGrant& grant) {
-  const int64_t in_batches = InBatches();
+  int64_t granted = 0;
+  int64_t in_batches = 0;
+  {
+    MutexLock lock(&mu_);  // held for both: the program may be about to take a step
+    in_batches = InBatchesLocked();
+    granted = std::exchange(granted_, 0);
+    left_ = 0;
+  }
   // A rank that has been given nothing is in no step that another one may miss.
-  if (granted_ > 0 && in_batches + repeated_ > 0 && !grant.error.ok()) SetError(grant.error);
+  if (granted > 0 && in_batches + repeated_ > 0 && !grant.error.ok()) SetError(grant.error);
   before_ += in_batches + dropped_;
   dropped_before_ += dropped_;
   repeated_before_ += repeated_;
@@ -83,15 +115,14 @@ void EqualSteps::BeginGeneration(const ReceiverGrant& grant) {
   generation_ = grant.generation;
   answered_ = false;
   told_.reset();
-  MutexLock lock(&mu_);
-  granted_ = left_ = 0;
 }
 
 void EqualSteps::Abort(absl::string_view call, const absl::Status& status) {
+  if (next_.has_value() && next_->feed_id == call) next_.reset();
   if (call != call_ || fatal_) return;
-  DropSteps();
+  const bool cut = DropSteps() > 0;
   aborted_ = true;
-  if (granted_ > 0 && !last_) SetError(status);
+  if (granted_ > 0 && (cut || !last_)) SetError(status);
 }
 
 void EqualSteps::SetError(const absl::Status& error) {
@@ -104,15 +135,18 @@ absl::Status EqualSteps::TakeError() {
   return fatal_ ? error_ : std::exchange(error_, absl::OkStatus());
 }
 
-void EqualSteps::DropSteps() {
+int64_t EqualSteps::DropSteps() {
   MutexLock lock(&mu_);
-  granted_ -= std::exchange(left_, 0);
+  const int64_t dropped = std::exchange(left_, 0);
+  granted_ -= dropped;
+  return dropped;
 }
 
 void EqualSteps::DropRest() { dropped_ = Rows() - InBatches(); }
 
 void EqualSteps::Arrived(absl::string_view call, int64_t rows) {
   arrived_[std::string(call)] += rows;
+  if (rows < 0 && call == call_) answered_ = false;
 }
 
 void EqualSteps::Begun(absl::string_view call) {
@@ -126,6 +160,7 @@ void EqualSteps::Begun(absl::string_view call) {
 std::optional<ReceiverRows> EqualSteps::Report(absl::Duration now,
                                                absl::FunctionRef<bool()> complete) {
   due_ = absl::InfiniteDuration();
+  BeginNextCall();
   if (!untold_.empty()) {
     ReceiverRows begun;
     begun.feed_id = *untold_.begin();
@@ -137,8 +172,8 @@ std::optional<ReceiverRows> EqualSteps::Report(absl::Duration now,
   ReceiverRows rows = {.feed_id = call_,
                        .generation = generation_,
                        .rows = Rows(),
-                       .dropped = dropped_before_,
-                       .repeated = repeated_before_};
+                       .dropped = dropped_before_ + RepeatedTooEarly(),
+                       .repeated = repeated_before_ + RepeatedTooEarly()};
   const auto arrived = arrived_.find(call_);
   rows.can_repeat = !repeat.empty() || (arrived != arrived_.end() && arrived->second > 0);
   bool urgent = !told_.has_value();

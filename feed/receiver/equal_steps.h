@@ -72,7 +72,10 @@ class EqualSteps {
   // The next batch may be given out, and `hand_out` does so; false if one of them is not so.
   bool TakeStep(absl::FunctionRef<bool()> hand_out) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // A grant of the next call waits for the steps that are left of this one, unless a rank has died.
   void Grant(const ReceiverGrant& grant);
+  // The next call begins if its grant has waited, and no steps are left.
+  void BeginNextCall();
   // The call has failed at its feeder.
   void Abort(absl::string_view call, const absl::Status& status);
   // What NextBatch has to return, once; and again as long as the call cannot go on.
@@ -100,12 +103,13 @@ class EqualSteps {
 
   // A batch is given out; the last `repeated` rows of it are there once more.
   void Take(int64_t repeated);
-  // Batches that may be given out now will not be.
-  void DropSteps();
+  // Batches that may be given out now will not be. Returns how many there were.
+  int64_t DropSteps();
   // Rows of the call that are in no batch will not be. More of them may come.
   void DropRest();
 
-  // Rows of this call have come; or (negative) are gone again without having been given out.
+  // Rows of this call have come; or (negative) are gone again without having been given out:
+  // what was answered does not hold.
   void Arrived(absl::string_view call, int64_t rows);
   // A session of this call has come: the coordinator is to know that there is such a call. One of
   // the call that is under way has more rows, be it those of a lost connection once more: what was
@@ -126,8 +130,13 @@ class EqualSteps {
  private:
   void SetError(const absl::Status& error);
   // Rows of this generation that are in batches.
-  [[nodiscard]] int64_t InBatches() const;
+  [[nodiscard]] int64_t InBatches() const ABSL_LOCKS_EXCLUDED(mu_);
+  [[nodiscard]] int64_t InBatchesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void BeginCall(absl::string_view feed_id);
   [[nodiscard]] int64_t Rows() const;
+  // Rows that were repeated, and so many others that will be dropped for them, although there are
+  // enough: batches were filled before they had come.
+  [[nodiscard]] int64_t RepeatedTooEarly() const;
   void BeginGeneration(const ReceiverGrant& grant);
 
   const int64_t batch_rows_;
@@ -140,6 +149,7 @@ class EqualSteps {
   uint64_t generation_ = 0;
   int64_t granted_ = 0;
   bool last_ = false;
+  std::optional<ReceiverGrant> next_;  // of the next call; left_ is not 0, or was not
   uint64_t question_ = 0;
   bool answered_ = false;  // question_, in this generation, and no session has come since
   absl::Status error_;

@@ -617,11 +617,11 @@ ReceiveQueue::TrainFeed* ReceiveQueue::FindFeed(absl::string_view feed_id) {
 const ReceiveQueue::TrainFeed* ReceiveQueue::ServedFeed() const {
   if (equal_ != nullptr) {
     for (const TrainFeed& feed : feeds_) {
-      if (feed.id == equal_->call() && !feed.ended) return &feed;
+      if (feed.id == equal_->call() && !feed.ended && !feed.over()) return &feed;
     }
   }
   for (const TrainFeed& feed : feeds_) {
-    if (!feed.ended) return &feed;
+    if (!feed.ended && !feed.over()) return &feed;
   }
   return nullptr;
 }

@@ -242,6 +242,8 @@ class ReceiveQueue {
     bool ended = false;                // no session of it will come
     bool received = false;             // FeedEnd has come
 
+    // Nothing of it is left, and nothing more will come but what is fed again.
+    [[nodiscard]] bool over() const { return received && sessions.empty(); }
     void Erase(const ReceiveSession* session) {
       std::erase_if(sessions, [&](const SessionPtr& other) { return other.get() == session; });
     }

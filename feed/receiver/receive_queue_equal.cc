@@ -77,6 +77,7 @@ std::optional<ReceiverRows> ReceiveQueue::ReportEqual(absl::Duration now) {
 
 ReceiveQueue::State ReceiveQueue::FillEqual() {
   waits_for_grant_ = false;
+  equal_->BeginNextCall();
   if (equal_->failed()) return State::kError;
   if (equal_->over()) DropRest();
   const State state = FillStep();
@@ -182,9 +183,7 @@ void ReceiveQueue::DropRest() {
   delivery_ = {};
   have_ = 0;
   equal_->DropRest();
-  std::erase_if(feeds_, [this](const TrainFeed& feed) {
-    return feed.id == equal_->call() && feed.received && feed.sessions.empty();
-  });
+  std::erase_if(feeds_, [](const TrainFeed& feed) { return feed.over(); });
   Serve();
 }
 

@@ -68,8 +68,8 @@ class Directory final : public NodeDirectory {
   }
   bool IsEqual(const std::string& queue) override { return nodes_.IsEqual(queue); }
   absl::Status Cause(const std::string& node) override { return nodes_.Cause(node); }
-  std::map<std::string, int64_t> EqualRows(const std::string& /*feed_id*/) override {
-    return ranks_ == nullptr ? std::map<std::string, int64_t>() : ranks_->Rows();
+  std::map<std::string, int64_t> EqualRows(const std::string& feed_id) override {
+    return ranks_ == nullptr ? std::map<std::string, int64_t>() : ranks_->Rows(feed_id);
   }
 
  private:
@@ -85,7 +85,7 @@ class World final : public TrainObserver {
       std::map<int, std::string> names;
       for (int i = 0; i < plan_.nodes; ++i) names[i] = absl::StrCat("worker:", i);
       ranks_ = std::make_unique<RankCoordinator>(
-          std::move(names), "f", static_cast<int64_t>(plan_.rows.size()) * plan_.epochs,
+          std::move(names), static_cast<int64_t>(plan_.rows.size()) * plan_.epochs,
           [this](const EqualGrant& grant) { Grant(grant); });
       directory_.SetRanks(ranks_.get());
     }
@@ -94,27 +94,38 @@ class World final : public TrainObserver {
     fate_ = Thread("fate", [this] { BringFaults(); });
   }
 
+  // One call after the other. A rank may still take its last steps of one when the next begins.
   void Train(FeedOutcome* outcome) {
-    const GeneratorSource source = Source();
-    TrainJob job(&wire_, &directory_, &source, this,
-                 {.feed_id = "f",
-                  .num_epochs = plan_.epochs,
-                  .feed_timeout = kFeedTimeout,
-                  .batch_bytes = plan_.batch_bytes,
-                  .keep_bytes = plan_.keep_bytes});
     const absl::Duration began = RealClock()->SteadyNow();
-    Thread canceller = Canceller([&job](const absl::Status& status) { job.Cancel(status); });
-    const absl::StatusOr<TrainTally> result = job.Run();
-    Ended(began, result.status(), &canceller, outcome);
-    if (ranks_ != nullptr && result.ok()) CountEqual();
+    TrainTally tally;
+    for (int64_t call = 0; call < plan_.calls; ++call) {
+      const GeneratorSource source = Source(/*first_epoch=*/call * plan_.epochs);
+      const std::string feed_id = absl::StrCat("f", call);
+      TrainJob job(&wire_, &directory_, &source, this,
+                   {.feed_id = feed_id,
+                    .num_epochs = plan_.epochs,
+                    .feed_timeout = kFeedTimeout,
+                    .batch_bytes = plan_.batch_bytes,
+                    .keep_bytes = plan_.keep_bytes});
+      Thread canceller = Canceller([&job](const absl::Status& status) { job.Cancel(status); });
+      const absl::StatusOr<TrainTally> result = job.Run();
+      const bool last = call + 1 == plan_.calls || !result.ok() || result->terminated;
+      if (last) Ended(began, result.status(), &canceller, outcome);
+      if (!result.ok()) break;
+      if (ranks_ != nullptr) CountEqual(feed_id);
+      tally.terminated = result->terminated;
+      for (const auto& [node, rows] : result->rows_by_node) tally.rows_by_node[node] += rows;
+      tally.refed.insert(tally.refed.end(), result->refed.begin(), result->refed.end());
+      if (last) break;
+    }
     End(outcome);
-    if (!result.ok()) return;
+    if (!outcome->status.ok()) return;
     if (ranks_ != nullptr) CheckEqual(outcome);
-    CheckTrain(*result, outcome);
+    CheckTrain(tally, outcome);
   }
 
   void Infer(FeedOutcome* outcome) {
-    const GeneratorSource source = Source();
+    const GeneratorSource source = Source(/*first_epoch=*/0);
     std::vector<int64_t> next(plan_.rows.size());
     const absl::Duration began = RealClock()->SteadyNow();
     {
@@ -174,16 +185,17 @@ class World final : public TrainObserver {
     Thread program;
   };
 
-  GeneratorSource Source() {
+  GeneratorSource Source(int64_t first_epoch) {
     return **GeneratorSource::Create(
         Rows(0, 0, 0, 1).schema(), static_cast<int>(plan_.rows.size()),
-        [this](int partition, int64_t epoch,
-               int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
+        [this, first_epoch](int partition, int64_t epoch,
+                            int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
           PauseSource();
           const int64_t first = batch * plan_.source_rows;
           const int64_t left = plan_.rows[static_cast<size_t>(partition)] - first;
           if (left <= 0) return std::optional<RecordBatch>();
-          return std::optional(Rows(epoch, partition, first, std::min(left, plan_.source_rows)));
+          return std::optional(
+              Rows(first_epoch + epoch, partition, first, std::min(left, plan_.source_rows)));
         },
         plan_.deterministic);
   }
@@ -395,12 +407,13 @@ class World final : public TrainObserver {
   }
 
   // What ranks did not get, or got once more, so that all have as much.
-  void CountEqual() {
-    for (const EqualCounts& counts : ranks_->Counts()) {
+  void CountEqual(const std::string& feed_id) {
+    for (const EqualCounts& counts : ranks_->Counts(feed_id)) {
       dropped_ += counts.dropped;
       repeated_ += counts.repeated;
       equal_complete_ = equal_complete_ && counts.complete;
     }
+    ranks_->Close(feed_id);
   }
 
   bool AnyoneIsKilled() const {
@@ -426,7 +439,7 @@ class World final : public TrainObserver {
                                      ? kSlack + absl::Seconds(1)
                                      : kSlack;
     int64_t rows = 0;
-    for (const int64_t each : plan_.rows) rows += each * plan_.epochs;
+    for (const int64_t each : plan_.rows) rows += each * plan_.epochs * plan_.calls;
     const absl::Duration pause = *std::max_element(plan_.pause.begin(), plan_.pause.end());
     absl::Duration longest = slack + pause * rows;
     for (const FeedPlan::Fault& fault : plan_.faults) {
@@ -439,7 +452,7 @@ class World final : public TrainObserver {
     MutexLock lock(&mu_);
     int64_t rows = 0;
     int64_t lost = 0;
-    for (int64_t epoch = 0; epoch < plan_.epochs; ++epoch) {
+    for (int64_t epoch = 0; epoch < plan_.calls * plan_.epochs; ++epoch) {
       for (size_t p = 0; p < plan_.rows.size(); ++p) {
         for (int64_t row = 0; row < plan_.rows[p]; ++row, ++rows) {
           const int64_t id = RowId(epoch, static_cast<int64_t>(p), row);
@@ -479,7 +492,7 @@ class World final : public TrainObserver {
       broken.push_back(absl::StrCat("the observer saw ", refed_seen_, " rows fed again, and ",
                                     tally.rows_refed(), " are said to be"));
     }
-    const auto partitions = static_cast<int64_t>(plan_.rows.size()) * plan_.epochs;
+    const auto partitions = static_cast<int64_t>(plan_.rows.size()) * plan_.epochs * plan_.calls;
     if (acknowledged_ != partitions) {
       broken.push_back(
           absl::StrCat(acknowledged_, " partitions are said to be acknowledged of ", partitions));
@@ -563,15 +576,18 @@ FeedPlan MakeFeedPlan(uint64_t seed) {
     fault.down = absl::Milliseconds(pick(0, 500));
     plan.faults.push_back(fault);
   }
+  if (plan.call == FeedPlan::Call::kTrain && !plan.cancel_after.has_value()) {
+    plan.calls = std::max<int64_t>(1, pick(-1, 3));
+  }
   return plan;
 }
 
 std::string FeedPlan::ToString() const {
   std::string text = absl::StrCat(
       call == Call::kTrain ? "train" : "inference", " of ", absl::StrJoin(rows, "+"), " rows, ",
-      epochs, " epochs, ", nodes, " nodes, batches of ", batch_bytes, " bytes (", source_rows,
-      " rows of the source), budget ", budget_bytes, ", up to ", most_rows, " rows a call",
-      deterministic ? "" : ", not deterministic");
+      epochs, " epochs, ", calls, " calls, ", nodes, " nodes, batches of ", batch_bytes, " bytes (",
+      source_rows, " rows of the source), budget ", budget_bytes, ", up to ", most_rows,
+      " rows a call", deterministic ? "" : ", not deterministic");
   for (const absl::Duration each : pause) {
     absl::StrAppend(&text, ", pause ", absl::FormatDuration(each));
   }

@@ -36,6 +36,7 @@ struct FeedPlan {
   int nodes = 1;
   std::vector<int64_t> rows;  // of each partition
   int64_t epochs = 1;
+  int64_t calls = 1;          // of Train, one after the other
   int64_t source_rows = 1;    // of a batch of the source
   int64_t batch_bytes = 100;  // that batches are cut to
   int64_t budget_bytes = 1000;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/thread_scheduler.h"
+#include "feed/receiver/used_rows.h"
 
 namespace millrace {
 namespace {
@@ -14,10 +15,9 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
 
 }  // namespace
 
-RankCoordinator::RankCoordinator(std::map<int, std::string> ranks, std::string feed_id,
-                                 int64_t partitions, std::function<void(const EqualGrant&)> deliver)
-    : feed_id_(std::move(feed_id)),
-      num_partitions_(partitions),
+RankCoordinator::RankCoordinator(std::map<int, std::string> ranks, int64_t partitions,
+                                 std::function<void(const EqualGrant&)> deliver)
+    : num_partitions_(partitions),
       deliver_(std::move(deliver)),
       ranks_(std::move(ranks)),
       feeds_(ranks_),
@@ -89,7 +89,8 @@ void RankCoordinator::Died(int rank) {
 
 void RankCoordinator::Report(const PartitionProgress& report) {
   Post([this, report] {
-    Partition& partition = partitions_[{report.data_epoch, report.partition}];
+    Partition& partition =
+        partitions_[std::string(CallOf(report.feed_id))][{report.data_epoch, report.partition}];
     partition = {.rank = report.executor_id,
                  .attempt = report.node_attempt,
                  .received = report.state == PartitionProgress::State::kReceived,
@@ -98,13 +99,20 @@ void RankCoordinator::Report(const PartitionProgress& report) {
   });
 }
 
-std::vector<EqualCounts> RankCoordinator::Counts() {
+void RankCoordinator::Close(const std::string& feed_id) {
+  Post([this, feed_id] {
+    feeds_.Close(feed_id);
+    Refresh();
+  });
+}
+
+std::vector<EqualCounts> RankCoordinator::Counts(const std::string& feed_id) {
   std::vector<EqualCounts> counts;
   bool settled = false;
   for (int looks = 0; looks < kMostLooks && !settled; ++looks) {
     Notification done;
     Post([&] {
-      counts = feeds_.Counts(feed_id_, &settled).value_or(std::vector<EqualCounts>());
+      counts = feeds_.Counts(feed_id, &settled).value_or(std::vector<EqualCounts>());
       done.Notify();
     });
     done.WaitForNotification();
@@ -113,11 +121,11 @@ std::vector<EqualCounts> RankCoordinator::Counts() {
   return counts;
 }
 
-std::map<std::string, int64_t> RankCoordinator::Rows() {
+std::map<std::string, int64_t> RankCoordinator::Rows(const std::string& feed_id) {
   std::map<std::string, int64_t> rows;
   Notification done;
   Post([&] {
-    for (const auto& [rank, name] : ranks_) rows[name] = feeds_.RowsOf(feed_id_, rank);
+    for (const auto& [rank, name] : ranks_) rows[name] = feeds_.RowsOf(feed_id, rank);
     done.Notify();
   });
   done.WaitForNotification();
@@ -126,16 +134,18 @@ std::map<std::string, int64_t> RankCoordinator::Rows() {
 
 // As FeedControl::RefreshFed.
 void RankCoordinator::Refresh() {
-  const bool all_given = static_cast<int64_t>(partitions_.size()) == num_partitions_;
-  std::set<int> unfed;
-  for (const auto& [key, partition] : partitions_) {
-    if (partition.done) continue;
-    const auto attempt = attempts_.find(partition.rank);
-    const bool present = partition.attempt == (attempt == attempts_.end() ? 0 : attempt->second);
-    if (!partition.received || !present) unfed.insert(partition.rank);
-  }
-  for (const auto& [rank, name] : ranks_) {
-    feeds_.SetFed(feed_id_, rank, all_given && unfed.count(rank) == 0);
+  for (const auto& [call, partitions] : partitions_) {
+    const bool all_given = static_cast<int64_t>(partitions.size()) == num_partitions_;
+    std::set<int> unfed;
+    for (const auto& [key, partition] : partitions) {
+      if (partition.done) continue;
+      const auto attempt = attempts_.find(partition.rank);
+      const bool present = partition.attempt == (attempt == attempts_.end() ? 0 : attempt->second);
+      if (!partition.received || !present) unfed.insert(partition.rank);
+    }
+    for (const auto& [rank, name] : ranks_) {
+      feeds_.SetFed(call, rank, all_given && unfed.count(rank) == 0);
+    }
   }
 }
 

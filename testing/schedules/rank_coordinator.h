@@ -30,9 +30,9 @@ namespace millrace {
 // Thread safety: thread-safe. Blocking: Join(), Counts(), Rows().
 class RankCoordinator {
  public:
-  // `deliver` is called from the thread, in the order of the decisions. `partitions`: of all epochs
-  // together.
-  RankCoordinator(std::map<int, std::string> ranks, std::string feed_id, int64_t partitions,
+  // `deliver` is called from the thread, in the order of the decisions. `partitions`: of each call,
+  // all epochs together.
+  RankCoordinator(std::map<int, std::string> ranks, int64_t partitions,
                   std::function<void(const EqualGrant&)> deliver);
   // Ends the thread.
   ~RankCoordinator();
@@ -45,9 +45,11 @@ class RankCoordinator {
   void Died(int rank);
   void Report(const PartitionProgress& report);
   // As the coordinator counts when the call is over. Waits for what the ranks have yet to tell.
-  [[nodiscard]] std::vector<EqualCounts> Counts();
+  [[nodiscard]] std::vector<EqualCounts> Counts(const std::string& feed_id);
+  // The call is over for its feeder.
+  void Close(const std::string& feed_id);
   // As Coordinator::EqualRows. Blocks for the events before it.
-  [[nodiscard]] std::map<std::string, int64_t> Rows();
+  [[nodiscard]] std::map<std::string, int64_t> Rows(const std::string& feed_id);
 
  private:
   struct Partition {
@@ -61,14 +63,14 @@ class RankCoordinator {
   void Run();
   void Refresh();
 
-  const std::string feed_id_;
   const int64_t num_partitions_;
   const std::function<void(const EqualGrant&)> deliver_;
   // Of the thread.
   const std::map<int, std::string> ranks_;
   EqualFeeds feeds_;
   std::map<int, uint32_t> attempts_;
-  std::map<std::pair<int64_t, int64_t>, Partition> partitions_;  // by epoch and number
+  std::map<std::string, std::map<std::pair<int64_t, int64_t>, Partition>>
+      partitions_;  // by call; by epoch and number
 
   Mutex mu_;
   CondVar posted_;

@@ -27,7 +27,11 @@ TEST(SchedulesTest, TheSameSeedsHold) { RunSeeds(1, 400); }
 
 // They had found something.
 TEST(SchedulesTest, SomeSeedsHoldAgain) {
-  const std::vector<uint64_t> feed = {9390,
+  const std::vector<uint64_t> feed = {743,
+                                      1650,
+                                      1663,
+                                      1984,
+                                      9390,
                                       12089,
                                       14370,
                                       18789,

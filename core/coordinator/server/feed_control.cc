@@ -204,6 +204,7 @@ void FeedControl::CloseFeed(absl::string_view feed_id) {
     ledger_.Close(feed_id);
     moves_.Forget(feed_id);
     state_->equal.Close(feed_id);
+    for (const std::string& call : state_->equal.Calls()) RefreshFed(call);
     state_->SendEqualGrants();
     state_->recorder->FeedClosed(*ledger_.Summary(feed_id));
     FeedChanged();
