@@ -26,6 +26,8 @@ namespace {
 constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 // What a node dropped reaches the coordinator another way than that it did.
 constexpr absl::Duration kLastWords = absl::Seconds(5);
+// So long after it was asked for, a call that waits for another one is stopped.
+constexpr absl::Duration kStopLookInterval = absl::Milliseconds(100);
 
 TrainOutcome ToOutcome(const absl::StatusOr<TrainResult>& result) {
   if (!result.ok()) return {.status = result.status()};
@@ -74,6 +76,28 @@ absl::Status Cluster::Impl::CheckFeed(absl::string_view queue, absl::Duration fe
   return cancelled_;
 }
 
+// Waits for the calls before it on its queue.
+absl::Status Cluster::Impl::BeginTraining(const TrainOptions& options) {
+  while (true) {
+    // Outside of the lock: its handlers take it.
+    if (options.stop_request != nullptr) {
+      MILLRACE_RETURN_IF_ERROR(options.stop_request->status());
+    }
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(cancelled_);
+    if (training_.count(options.queue) == 0) {
+      if (ended_.count(options.queue) > 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("training on queue '", options.queue,
+                         "' has ended (EndFeed, or end_of_feed of an earlier call)"));
+      }
+      training_.insert(options.queue);
+      return absl::OkStatus();
+    }
+    changed_.WaitWithTimeout(&mu_, kStopLookInterval);
+  }
+}
+
 absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source,
                                                  const TrainOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckFeed(options.queue, options.feed_timeout, options.batch_bytes));
@@ -81,16 +105,7 @@ absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source
     return absl::InvalidArgumentError(
         absl::StrCat("num_epochs must be at least 1, found ", options.num_epochs));
   }
-  {
-    MutexLock lock(&mu_);
-    while (training_.count(options.queue) > 0) changed_.Wait(&mu_);
-    if (ended_.count(options.queue) > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("training on queue '", options.queue,
-                       "' has ended (EndFeed, or end_of_feed of an earlier call)"));
-    }
-    training_.insert(options.queue);
-  }
+  MILLRACE_RETURN_IF_ERROR(BeginTraining(options));
   absl::StatusOr<TrainResult> result = RunTrainJob(source, options);
   if (result.ok() && options.end_of_feed) EndFeed(options.queue).IgnoreError();  // it was checked
   progress_.Clear();

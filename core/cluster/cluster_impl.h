@@ -101,6 +101,7 @@ class [[gnu::visibility("hidden")]] Cluster::Impl : public CoordinatorObserver {
   AgentTicket TicketOf(int executor_id) const;
   absl::Status CheckQueue(absl::string_view queue);
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
+  absl::Status BeginTraining(const TrainOptions& options);
   absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
                                           const TrainOptions& options);
   // What is left of the call: all of it, but in a cluster that was taken over.

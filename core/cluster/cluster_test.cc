@@ -598,6 +598,25 @@ TEST_F(ClusterTest, ACallThatIsStoppedEndsAloneAndTheClusterGoesOn) {
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
 }
 
+TEST_F(ClusterTest, ACallThatWaitsForAnotherOnItsQueueCanBeStopped) {
+  options_.input_mode = InputMode::kFeed;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  StopRequest first, second, feeds;
+  Thread endless("endless", [&] {
+    EXPECT_THAT((*cluster)->Train(EndlessSource(&feeds), {.stop_request = &first}),
+                StatusIs(absl::StatusCode::kCancelled, "enough"));
+  });
+  EXPECT_TRUE(Eventually([&] { return feeds.requested(); }));
+  Thread user("user", [&second] { second.Request("changed my mind"); });
+  EXPECT_THAT((*cluster)->Train(Rows(10, 1), {.stop_request = &second}),
+              StatusIs(absl::StatusCode::kCancelled, "changed my mind"));
+  user.Join();
+  first.Request("enough");
+  endless.Join();
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
 TEST_F(ClusterTest, ACallThatWaitsForFeedsCanBeStopped) {
   options_.input_mode = InputMode::kFeed;
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell("exec sleep 1000");

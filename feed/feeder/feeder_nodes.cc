@@ -373,6 +373,11 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
   {
     MutexLock lock(&mu_);
     Node& entry = nodes_[node];
+    // feed_timeout is for a node that gets nowhere, and not for two failures of a long partition.
+    if (state.received_rows > state.first_row || state.acked_rows > state.first_row ||
+        state.returned_rows > 0) {
+      entry.failures = 0;
+    }
     if (entry.failures++ == 0) entry.failing_since = RealClock()->SteadyNow();
     since = entry.failing_since;
     for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;

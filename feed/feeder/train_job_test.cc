@@ -628,6 +628,28 @@ TEST_F(TrainJobTest, ANodeThatDoesNotComeBackIsUnavailable) {
                                                              HasSubstr("restarting for 300ms"))));
 }
 
+// Further apart than feed_timeout, with rows in between.
+TEST_F(TrainJobTest, ASecondFailureOfALongPartitionIsNoTimeout) {
+  int batches = 0;
+  AddNode("worker:0", [&batches, read = FakeFeedNode::ReadAll()](Session& s, FrameType type) {
+    if (type == FrameType::kBatch && ++batches <= 3) {
+      s.Received(s.row);
+      s.Ack(s.row);
+      if (batches > 1) absl::SleepFor(absl::Milliseconds(2200));
+      return s.Error(absl::UnavailableError("the connection was lost"));
+    }
+    return read(s, type);
+  });
+  const MemorySource source = IdSource(1, 40);
+  TrainJobOptions options = Options();
+  options.batch_bytes = 100;
+  options.feed_timeout = absl::Seconds(4);
+  auto result = Run(source, options);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 40);
+  EXPECT_GT(batches, 3);
+}
+
 // The same process behind another socket stands for a connection that was lost.
 class LostConnectionTest : public TrainJobTest {
  protected:

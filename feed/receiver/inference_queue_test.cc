@@ -49,6 +49,26 @@ TEST_F(InferenceQueueTest, BatchesMayBeReadAheadOfResults) {
   EXPECT_EQ(Final(a), FrameType::kDone);
 }
 
+// The program may ask for more as soon as they may be sent.
+TEST_F(InferenceQueueTest, AnAnsweredSessionWhoseResultsWaitForCreditIsNotShortOfAny) {
+  SessionPtr a = Infer(0), b = Infer(1);
+  a->result_limit = 1;
+  FeedAll(a, 2);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  a->results.push_back({.body_bytes = 10});
+  a->results.push_back({.body_bytes = 10});
+  a->result_unsent_bytes = 20;
+  EXPECT_THAT(Answer(2), IsOk());
+  EXPECT_EQ(AskFor(2), State::kWait);
+  ASSERT_THAT(queue_.RaiseResultLimit(a.get(), 11), IsOk());
+  EXPECT_TRUE(queue_.FinishIfDone(a.get()));
+  EXPECT_EQ(Final(a), FrameType::kDone);
+  Accept(b);
+  FeedAll(b, 2);
+  ASSERT_EQ(queue_.Fill(), State::kReady);
+  EXPECT_THAT(TakeAll(), ElementsAre(1000, 1001));
+}
+
 TEST_F(InferenceQueueTest, TooFewResultsFailTheSessionNamingTheRows) {
   SessionPtr a = Infer(3), b = Infer(4);
   FeedAll(a, 64);

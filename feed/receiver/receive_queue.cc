@@ -133,6 +133,7 @@ ReceiveQueue::State ReceiveQueue::FillInference() {
     }
     if (!session->end_row.has_value()) return State::kWait;
     if (have_ > 0) return Complete();
+    if (IsAnswered(*session)) return State::kWait;
     FailUnanswered(session);
   }
   return Complete();

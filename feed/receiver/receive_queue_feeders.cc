@@ -49,7 +49,7 @@ void ReceiveQueue::Add(SessionPtr session) {
   // A feeder that lost its connection feeds the rest again, whatever this side still holds.
   const std::vector<SessionPtr> sessions = sessions_;
   for (const SessionPtr& old : sessions) {
-    if (old->detached && FeedKey(old->open.feed_id) == FeedKey(feed_id) &&
+    if (old->detached && CallOf(old->open.feed_id) == CallOf(feed_id) &&
         old->open.partition == session->open.partition &&
         old->open.data_epoch == session->open.data_epoch) {
       EndSilently(old.get());

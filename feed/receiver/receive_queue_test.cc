@@ -220,6 +220,19 @@ TEST_F(ReceiveQueueTest, APartitionFedAgainReplacesTheOneWhoseConnectionWasLost)
   EXPECT_THAT(Next(2), ElementsAre(2, 3));
 }
 
+// The feeder goes on in a round of its own, as it does after feed_end.
+TEST_F(ReceiveQueueTest, APartitionFedAgainAfterFeedEndReplacesTheOneWhoseConnectionWasLost) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0);
+  FeedAll(a, 4);
+  queue_.FeedEnd("f1", /*aborted=*/false);
+  queue_.Disconnect(a.get(), absl::UnavailableError("gone"));
+  FeedAll(Train(0, "f1.1"), 4);
+  EXPECT_EQ(a->stage, Stage::kEnded);
+  EXPECT_THAT(Next(4), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Next(4), IsEmpty());
+}
+
 TEST_F(ReceiveQueueTest, TerminateAcknowledgesWhatWasReturnedAndDropsTheRest) {
   queue_.SetMode(FeedMode::kTrain);
   SessionPtr a = Train(0), b = Train(1);

@@ -362,9 +362,11 @@ ReceiverCore::Turn ReceiverCore::Collect() {
   const absl::Duration now = options_.clock->SteadyNow();
   for (const auto& slot : slots_) {
     const std::vector<SessionPtr>& sessions = slot->queue.sessions();
+    const size_t open = sessions.size();
     for (size_t i = 0; i < sessions.size();) {
       if (!slot->queue.FinishIfDone(sessions[i].get())) ++i;  // otherwise it has left the list
     }
+    if (sessions.size() < open) Refill(slot.get());  // the next one is read
     PassTurn(slot.get(), now);
   }
   CollectCredit(now, &turn);
