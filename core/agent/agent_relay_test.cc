@@ -174,7 +174,8 @@ TEST_F(AgentRelayTest, OthersKeepTheRelayOfAnAgentThatIsKilled) {
   coordinator_->Stop(NodeFilter::kAll, "enough");
   EXPECT_EQ(agents_[1]->WaitExit(), 0);
   EXPECT_EQ(agents_[2]->WaitExit(), 0);
-  EXPECT_EQ(coordinator_->Snapshot().slots[1].state, SlotState::kFinished);
+  EXPECT_TRUE(
+      Eventually([&] { return coordinator_->Snapshot().slots[1].state == SlotState::kFinished; }));
 }
 
 TEST_F(AgentRelayTest, ARefusalReachesTheAgentThatItIsFor) {
